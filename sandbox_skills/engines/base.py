@@ -1,0 +1,136 @@
+"""What an engine is: read this first. Every engine makes boxes; every box has the runner; the rest is messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import PurePosixPath
+
+    from sandbox_skills.spec import (
+        CollectLimits,
+        Command,
+        FoundFile,
+        Guarantee,
+        Limits,
+        Outcome,
+        SandboxId,
+        SandboxSpec,
+    )
+    from sandbox_skills.spec import Collection as Collected
+
+
+class OutputSink(Protocol):
+    """Takes output while a program runs. Called on the event loop: must return at once and not raise."""
+
+    def __call__(self, stream: Literal["stdout", "stderr"], data: bytes, /) -> None: ...
+
+
+class FileSink(Protocol):
+    """Takes the files of a collection one after another, each as begin, write…, end."""
+
+    def begin(self, file: FoundFile, /) -> None: ...
+
+    def write(self, data: bytes, /) -> None: ...
+
+    def end(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class EngineReport:
+    """What a probe saw. `lost` maps guarantees this engine cannot give here to the reason."""
+
+    engine: str
+    version: str
+    details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    lost: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+class Sandbox(Protocol):
+    """One running box. Calls may overlap unless a method says otherwise.
+
+    Every method raises SandboxLostError when the box or its daemon is gone, and RunnerProtocolError (after
+    which the box is gone too) when the box breaks the protocol.
+    """
+
+    @property
+    def id(self) -> SandboxId: ...
+
+    @property
+    def alive(self) -> bool:
+        """Whether the box was there when last heard of; False never becomes True again."""
+        ...
+
+    async def ping(self) -> float:
+        """Returns the seconds a message there and back took."""
+        ...
+
+    async def run(
+        self, command: Command, *, limits: Limits | None = None, on_output: OutputSink | None = None
+    ) -> Outcome:
+        """Runs one program to its end; whatever ends it, no process of it is alive afterwards.
+
+        A program that fails, is killed or hits a limit is an Outcome. Never retried. A cancel kills the
+        program, waits until it is gone, and raises; the box stays usable. One run at a time unless the
+        engine was told otherwise: an overlapping run raises EngineError.
+        """
+        ...
+
+    async def prepare(
+        self, *, dirs: Sequence[PurePosixPath] = (), links: Mapping[PurePosixPath, PurePosixPath] | None = None
+    ) -> None:
+        """Makes directories and symlinks (path → target) in the workspace; what exists is left or relinked."""
+        ...
+
+    async def put(self, path: PurePosixPath, chunks: AsyncIterator[bytes], *, mode: int = 0o644) -> int:
+        """Writes one file below the workspace, making its directories; returns its size.
+
+        The file appears whole or not at all. Raises PathEscapeError, WorkspaceFullError.
+        """
+        ...
+
+    def get(self, path: PurePosixPath, *, max_bytes: int) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """Opens one regular file below the workspace for reading, at most `max_bytes` of it.
+
+        Raises InputError where there is no such regular file. Links are not followed.
+        """
+        ...
+
+    async def collect(self, patterns: Sequence[str], limits: CollectLimits, sink: FileSink) -> Collected:
+        """Gives every regular file below the workspace that matches a pattern to `sink`, sorted by path.
+
+        Patterns are relative to the workspace: `*`, `?`, `[…]` within a name, `**` for any directories.
+        Links are not followed out of the workspace, special files never opened. No pattern, no message.
+        """
+        ...
+
+
+class Engine(Protocol):
+    """Makes sandboxes."""
+
+    @property
+    def guarantees(self) -> frozenset[Guarantee]:
+        """What this engine enforces; a spec that needs more raises GuaranteeError from `open`."""
+        ...
+
+    async def probe(self) -> EngineReport:
+        """Returns what this engine is and lacks; raises EngineUnavailableError with the fix as its hint."""
+        ...
+
+    def open(self, spec: SandboxSpec) -> AbstractAsyncContextManager[Sandbox]:
+        """Makes one box and ends it on leaving, on a cancel too: container, files and descriptors gone.
+
+        Entering raises EngineUnavailableError, ImageError, GuaranteeError, SandboxLostError.
+        """
+        ...
+
+    async def reap(self, keep: Collection[SandboxId]) -> list[SandboxId]:
+        """Ends boxes whose owner is dead or whose time is over, never one in `keep`; returns their ids."""
+        ...
+
+    async def aclose(self) -> None:
+        """Ends what the engine itself holds. Boxes that are open must have been left before."""
+        ...

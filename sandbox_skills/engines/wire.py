@@ -1,0 +1,178 @@
+"""The frames between the host and the runner. Pure: bytes in, frames out.
+
+A frame is `kind` (1 byte), `ref` (4), `length` (4), big-endian, then `length` bytes of payload. `ref` is chosen by
+the host and names the request that a frame belongs to. Payloads are JSON objects, or raw bytes where the table says so.
+
+    host → box                                          box → host
+    PING                                                PONG
+    PREPARE  {dirs: [path], links: [[path, target]]}    DONE {}
+    RUN      {argv, env, cwd, stdin, stream, limits}    STARTED {}, STDOUT bytes, STDERR bytes, ENDED {…}
+    STDIN    bytes       CLOSE_STDIN                    (belong to a RUN)
+    KILL     {reason}                                   (belongs to a RUN: its ENDED follows)
+    PUT      {path, mode}  CHUNK bytes…  CHUNKS_END     DONE {size}
+    GET      {path, max_bytes}                          DATA bytes…, END {size, truncated}
+    COLLECT  {patterns, files, file_bytes, total_bytes} FILE {path, size, mode, take}, DATA bytes…, …, END {…}
+    CREDIT   {bytes}                                    (GET and COLLECT send no more than they have credit for)
+    FACTS                                               FACTS {…}
+                                                        HELLO {…} once, ref 0, before anything else
+                                                        ERROR {code, message} instead of any reply above
+
+The host believes no reply: kinds and codes are closed sets, and `Decoder` refuses what is too long or unknown.
+`runner-image/runner.py` spells the same constants; a test compares them.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+from sandbox_skills.errors import RunnerProtocolError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+PROTOCOL = 1
+"""Both sides must speak the same number; the image is rebuilt when it changes."""
+
+HEADER = struct.Struct("!BII")
+
+MAX_DATA = 256 * 1024
+"""Longest raw payload: large enough that headers cost nothing, small enough that a cancel is seen at once."""
+
+MAX_JSON = 2 * 1024 * 1024
+"""Longest JSON payload from the host: Linux allows about 2 MiB of arguments and environment in all."""
+
+MAX_REPLY_JSON = 256 * 1024
+"""Longest JSON payload from the box; a FACTS reply has a few KiB, a path at most 4,096 bytes."""
+
+INITIAL_CREDIT = 4 * 1024 * 1024
+"""What GET and COLLECT may send before the first CREDIT: bounds what the host holds for a slow reader."""
+
+
+class Kind(IntEnum):
+    """Every frame there is; the host's are below 64, the box's above."""
+
+    PING = 1
+    PREPARE = 2
+    RUN = 3
+    STDIN = 4
+    CLOSE_STDIN = 5
+    KILL = 6
+    PUT = 7
+    CHUNK = 8
+    CHUNKS_END = 9
+    GET = 10
+    COLLECT = 11
+    CREDIT = 12
+    FACTS = 13
+
+    HELLO = 64
+    PONG = 65
+    DONE = 66
+    STARTED = 67
+    STDOUT = 68
+    STDERR = 69
+    ENDED = 70
+    DATA = 71
+    FILE = 72
+    END = 73
+    FACTS_REPLY = 74
+    ERROR = 75
+
+
+RAW = frozenset({Kind.STDIN, Kind.CHUNK, Kind.STDOUT, Kind.STDERR, Kind.DATA})
+"""Kinds whose payload is bytes and not JSON."""
+
+ERROR_CODES = frozenset({
+    "bad_request",
+    "not_found",
+    "not_a_file",
+    "not_a_directory",
+    "not_permitted",
+    "no_space",
+    "no_inodes",
+    "busy",
+    "failed",
+})
+"""Every code an ERROR frame may carry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One message; `payload` is raw, `json()` reads it where the kind says so."""
+
+    kind: Kind
+    ref: int
+    payload: bytes
+
+    def json(self) -> dict[str, Any]:
+        """Returns the payload as an object; raises RunnerProtocolError where it is none."""
+        try:
+            value = json.loads(self.payload) if self.payload else {}
+        except (ValueError, RecursionError) as error:
+            raise RunnerProtocolError(f"{self.kind.name} frame is not JSON") from error
+        if not isinstance(value, dict):
+            raise RunnerProtocolError(f"{self.kind.name} frame is not a JSON object")
+        return value
+
+
+def encode(kind: Kind, ref: int, payload: bytes | Mapping[str, Any] = b"") -> bytes:
+    """Returns one frame as bytes. A mapping is written as compact JSON."""
+    data = payload if isinstance(payload, bytes) else json.dumps(payload, separators=(",", ":")).encode()
+    return HEADER.pack(kind, ref, len(data)) + data
+
+
+def encode_chunks(kind: Kind, ref: int, data: bytes) -> Iterator[bytes]:
+    """Yields `data` as raw frames of at most MAX_DATA bytes; nothing for no data."""
+    for start in range(0, len(data), MAX_DATA):
+        yield encode(kind, ref, data[start : start + MAX_DATA])
+
+
+class Decoder:
+    """Cuts a byte stream from the box into frames; holds at most one frame of it."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._broken = False
+
+    def feed(self, data: bytes | bytearray | memoryview) -> Iterator[Frame]:
+        """Yields the frames that `data` completes; raises RunnerProtocolError for one that may not be.
+
+        The generator must be used up before the next call.
+        """
+        if self._broken:
+            raise RunnerProtocolError("the stream is broken already")
+        self._buffer += data
+        offset = 0
+        try:
+            while len(self._buffer) - offset >= HEADER.size:
+                kind, ref, length = _checked(*HEADER.unpack_from(self._buffer, offset))
+                end = offset + HEADER.size + length
+                if len(self._buffer) < end:
+                    break
+                with memoryview(self._buffer) as view:
+                    payload = bytes(view[offset + HEADER.size : end])
+                offset = end
+                yield Frame(kind, ref, payload)
+        except RunnerProtocolError:
+            self._broken = True
+            raise
+        finally:
+            del self._buffer[:offset]
+
+    @property
+    def pending(self) -> int:
+        """Bytes held of a frame that is not complete."""
+        return len(self._buffer)
+
+
+def _checked(kind: int, ref: int, length: int) -> tuple[Kind, int, int]:
+    if kind < Kind.HELLO or kind > Kind.ERROR:
+        raise RunnerProtocolError(f"unknown frame kind {kind}")
+    known = Kind(kind)
+    if length > (MAX_DATA if known in RAW else MAX_REPLY_JSON):
+        raise RunnerProtocolError(f"{known.name} frame of {length} bytes is too long")
+    return known, ref, length

@@ -1,0 +1,170 @@
+"""Every exception of the package.
+
+    SandboxSkillsError                 code (stable, for machines), hint (the next step, for people)
+    ├─ RequestError                    the caller's input; CLI exit 2
+    │  ├─ SettingsError                a setting, a config file or an option
+    │  ├─ SkillNotFoundError           no skill of that name, with near matches
+    │  ├─ SkillLoadError               SKILL.md that cannot be loaded, with every violation
+    │  ├─ SkillUnsafeError             a skill folder with something that cannot be staged
+    │  ├─ ScriptNotFoundError          a script that the skill does not have
+    │  ├─ CommandError                 an empty or malformed command
+    │  ├─ InputError                   an input that does not exist or is too large
+    │  ├─ PathEscapeError              a path that leaves its root
+    │  └─ PatternError                 a glob that cannot be read
+    └─ EngineError                     the sandbox, not the program in it; CLI exit 125
+       ├─ EngineUnavailableError       no engine answers, or it refuses us
+       ├─ ImageError                   the runner image is missing, old or unfit
+       ├─ GuaranteeError               the engine cannot enforce what the spec demands
+       ├─ WorkspaceFullError           no room in the workspace for a file the host wanted to put there
+       ├─ SandboxLostError             the box or its daemon went away
+       └─ RunnerProtocolError          the box said something outside the protocol
+
+A program that failed is not here: that is a value, `spec.Outcome`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class SandboxSkillsError(Exception):
+    """Base of all errors; `code` is stable, `hint` names the next step or is empty."""
+
+    code: ClassVar[str] = "error"
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class RequestError(SandboxSkillsError):
+    """The caller asked for something that cannot be done; nothing was started."""
+
+    code = "request_invalid"
+
+
+class SettingsError(RequestError):
+    """A setting is unknown or has a value it cannot have; names the file and line where known."""
+
+    code = "settings_invalid"
+
+
+class SkillNotFoundError(RequestError):
+    """No skill of that name; `near` holds similar names."""
+
+    code = "skill_not_found"
+
+    def __init__(self, message: str, *, hint: str = "", near: Sequence[str] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.near = tuple(near)
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One rule that a SKILL.md breaks; `line` and `column` count from 1, None where unknown."""
+
+    field: str
+    message: str
+    line: int | None = None
+    column: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}" if self.field else self.message
+
+
+class SkillLoadError(RequestError):
+    """A SKILL.md that cannot be loaded; carries every violation, not only the first."""
+
+    code = "skill_invalid"
+
+    def __init__(self, path: str, violations: Sequence[Violation], *, hint: str = "") -> None:
+        super().__init__("; ".join(str(v) for v in violations) or "invalid skill", hint=hint)
+        self.path = path
+        self.violations = tuple(violations)
+
+
+class SkillUnsafeError(RequestError):
+    """A skill folder holds a device, a FIFO, a link that leaves it, or too much."""
+
+    code = "skill_unsafe"
+
+
+class ScriptNotFoundError(RequestError):
+    """The skill has no such script."""
+
+    code = "script_not_found"
+
+
+class CommandError(RequestError):
+    """The command is empty or cannot be an argument list."""
+
+    code = "command_invalid"
+
+
+class InputError(RequestError):
+    """An input does not exist, is not a regular file, or is too large."""
+
+    code = "input_invalid"
+
+
+class PathEscapeError(RequestError):
+    """A path is absolute where it may not be, or leaves its root."""
+
+    code = "path_escape"
+
+
+class PatternError(RequestError):
+    """A glob pattern cannot be read."""
+
+    code = "pattern_invalid"
+
+
+class EngineError(SandboxSkillsError):
+    """The sandbox failed, as opposed to the program in it."""
+
+    code = "engine_error"
+
+
+class EngineUnavailableError(EngineError):
+    """No engine answers, or it does not let us in; the hint is the fix."""
+
+    code = "engine_unavailable"
+
+
+class ImageError(EngineError):
+    """The runner image is missing, was built by another version, or is unfit; says why."""
+
+    code = "image_unfit"
+
+
+class GuaranteeError(EngineError):
+    """The engine cannot enforce guarantees that the spec demands; nothing was run."""
+
+    code = "guarantee_missing"
+
+    def __init__(self, message: str, *, hint: str = "", lost: Sequence[str] = ()) -> None:
+        super().__init__(message, hint=hint)
+        self.lost = tuple(lost)
+
+
+class WorkspaceFullError(EngineError):
+    """The workspace has no bytes or inodes left for a file that the host puts there."""
+
+    code = "workspace_full"
+
+
+class SandboxLostError(EngineError):
+    """The box, its daemon or the way to it is gone; what the program did by then is unknown."""
+
+    code = "sandbox_lost"
+
+
+class RunnerProtocolError(EngineError):
+    """The box broke the protocol and was killed."""
+
+    code = "runner_protocol"

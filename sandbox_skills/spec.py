@@ -1,0 +1,206 @@
+"""Plain values that cross borders: what a sandbox is, what runs in it, how that ended.
+
+Sizes are bytes, times are seconds, everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Literal, NewType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SandboxId = NewType("SandboxId", str)
+
+KIB = 1024
+MIB = 1024 * KIB
+
+WORKSPACE = PurePosixPath("/workspace")
+"""Where every box has its writable, size-limited workspace."""
+
+SKILLS = PurePosixPath("/skills")
+"""Where every box has the read-only store of staged skills."""
+
+
+class Guarantee(StrEnum):
+    """What an engine enforces. A spec demands; an engine that cannot enforce refuses."""
+
+    NO_NETWORK = "no_network"
+    READONLY_ROOT = "readonly_root"
+    READONLY_SKILLS = "readonly_skills"
+    NO_CAPABILITIES = "no_capabilities"
+    NO_NEW_PRIVILEGES = "no_new_privileges"
+    OWN_UID = "own_uid"
+    SECCOMP = "seccomp"
+    APPARMOR = "apparmor"
+    MEMORY = "memory"
+    CPU = "cpu"
+    PIDS = "pids"
+    DISK = "disk"
+    INODES = "inodes"
+    OPEN_FILES = "open_files"
+    FILE_SIZE = "file_size"
+    KERNEL_BOUNDARY = "kernel_boundary"
+
+
+BASE_GUARANTEES = frozenset(Guarantee) - {Guarantee.APPARMOR, Guarantee.KERNEL_BOUNDARY}
+"""What a sandbox means here. AppArmor depends on the host, a kernel boundary on the runtime."""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxLimits:
+    """Ceilings of one box for its whole life; an engine sets them before the box starts."""
+
+    memory: int = 512 * MIB
+    cpus: float = 1.0
+    pids: int = 128
+    workspace_bytes: int = 256 * MIB
+    workspace_inodes: int = 16 * KIB
+    tmp_bytes: int = 64 * MIB
+    shm_bytes: int = 16 * MIB
+    open_files: int = 1024
+    file_bytes: int = 256 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Ceilings of one run. `cpu_seconds` None means that only the wall clock counts."""
+
+    wall_seconds: float = 300.0
+    cpu_seconds: float | None = None
+    stdout_bytes: int = MIB
+    stderr_bytes: int = MIB
+    output_bytes: int = 64 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class CollectLimits:
+    """Ceilings of one collection. A file over `file_bytes` is cut there and said to be truncated."""
+
+    files: int = 100
+    file_bytes: int = 4 * MIB
+    total_bytes: int = 64 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxSpec:
+    """One box to be made. `needs` is a demand: an engine enforces all of it or starts nothing.
+
+    `tenant` and `run` only label the box. `ttl_seconds` is when it may be reaped whatever its owner says.
+    """
+
+    tenant: str = ""
+    run: str = ""
+    limits: SandboxLimits = field(default_factory=SandboxLimits)
+    needs: frozenset[Guarantee] = BASE_GUARANTEES
+    network: Literal["none"] = "none"
+    ttl_seconds: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One program to run, as an argument list; no shell reads it.
+
+    `env` is added to the box's fixed minimal environment and wins over it. `stdin` None is an empty,
+    closed input. `argv[0]` without a slash is looked up in PATH.
+    """
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    cwd: PurePosixPath = WORKSPACE
+    stdin: bytes | None = None
+
+
+StopReason = Literal["wall_time", "cpu_time", "memory", "output", "cancelled"]
+
+LimitName = Literal[
+    "pids",
+    "disk",
+    "inodes",
+    "open_files",
+    "file_size",
+    "memory",
+    "cpu_time",
+    "stdout",
+    "stderr",
+    "collected_files",
+    "collected_bytes",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """The program ended by itself; 127 is a command not found, 126 one that cannot be executed."""
+
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Signalled:
+    """The program died by a signal that no limit of ours explains."""
+
+    signal: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A limit or the caller ended the program."""
+
+    reason: StopReason
+
+
+Ending = Exited | Signalled | Stopped
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one run did. `stdout` and `stderr` are heads, cut at a UTF-8 character where they are text.
+
+    `limits_guessed` is the part of `limits_hit` that no counter shows: read from a message or a full disk.
+    `sandbox_lives` is False where the run took the whole box with it (memory), so that the next call on the
+    same sandbox raises `SandboxLostError`.
+    """
+
+    ending: Ending
+    limits_hit: frozenset[LimitName] = frozenset()
+    limits_guessed: frozenset[LimitName] = frozenset()
+    stdout: bytes = b""
+    stderr: bytes = b""
+    stdout_truncated: bool = False
+    stderr_truncated: bool = False
+    stdout_bytes: int = 0
+    stderr_bytes: int = 0
+    wall_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    max_rss: int = 0
+    sandbox_lives: bool = True
+
+    @property
+    def ok(self) -> bool:
+        """Whether the program ended by itself with 0."""
+        return self.ending == Exited(0)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """One file of a collection. `path` is relative to the workspace and already checked by the host.
+
+    `size` is what the file has, `truncated` that fewer bytes were taken.
+    """
+
+    path: PurePosixPath
+    size: int
+    mode: int
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """What a collection took, sorted by path. `skipped` maps paths that matched to why they were left."""
+
+    files: tuple[FoundFile, ...] = ()
+    limits_hit: frozenset[LimitName] = frozenset()
+    skipped: Mapping[str, str] = field(default_factory=dict[str, str])
