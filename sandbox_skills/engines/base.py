@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import PurePosixPath
 
+    from sandbox_skills.spec import Collection as Collected
     from sandbox_skills.spec import (
         CollectLimits,
         Command,
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
         SandboxId,
         SandboxSpec,
     )
-    from sandbox_skills.spec import Collection as Collected
 
 
 class OutputSink(Protocol):
@@ -80,7 +80,10 @@ class Sandbox(Protocol):
         ...
 
     async def prepare(
-        self, *, dirs: Sequence[PurePosixPath] = (), links: Mapping[PurePosixPath, PurePosixPath] | None = None
+        self,
+        *,
+        dirs: Sequence[PurePosixPath] = (),
+        links: Mapping[PurePosixPath, PurePosixPath] | None = None,
     ) -> None:
         """Makes directories and symlinks (path → target) in the workspace; what exists is left or relinked."""
         ...
@@ -92,7 +95,9 @@ class Sandbox(Protocol):
         """
         ...
 
-    def get(self, path: PurePosixPath, *, max_bytes: int) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+    def get(
+        self, path: PurePosixPath, *, max_bytes: int
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Opens one regular file below the workspace for reading, at most `max_bytes` of it.
 
         Raises InputError where there is no such regular file. Links are not followed.

@@ -86,17 +86,19 @@ class Kind(IntEnum):
 RAW = frozenset({Kind.STDIN, Kind.CHUNK, Kind.STDOUT, Kind.STDERR, Kind.DATA})
 """Kinds whose payload is bytes and not JSON."""
 
-ERROR_CODES = frozenset({
-    "bad_request",
-    "not_found",
-    "not_a_file",
-    "not_a_directory",
-    "not_permitted",
-    "no_space",
-    "no_inodes",
-    "busy",
-    "failed",
-})
+ERROR_CODES = frozenset(
+    {
+        "bad_request",
+        "not_found",
+        "not_a_file",
+        "not_a_directory",
+        "not_permitted",
+        "no_space",
+        "no_inodes",
+        "busy",
+        "failed",
+    }
+)
 """Every code an ERROR frame may carry."""
 
 

@@ -1,0 +1,73 @@
+# The tasks of this checkout. CI calls `check` and `test`, and nothing that you could not.
+
+PYTHON ?= python3
+BIN := .venv/bin
+CLI := $(BIN)/sandbox-skills
+DATA ?= .state/data
+TARGET ?= slim
+
+# A checkout keeps what it makes to itself; the installed program uses the user's own directories.
+export SANDBOX_SKILLS_DATA_DIR ?= $(CURDIR)/$(DATA)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup docker docker-stop image demo fmt lint type layers check test unit bench lock clean
+
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+
+# The environment is made anew when what it is made from has changed.
+.venv/.ready: requirements.lock pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+setup: .venv/.ready ## Make .venv with the pinned dependencies
+
+docker: setup ## Use the Docker Engine that answers, or install and start one (ENGINE_SETUP=no forbids)
+	@sh runner-image/engine-setup.sh start
+
+docker-stop: ## End the Docker Engine that `make docker` started
+	@sh runner-image/engine-setup.sh stop
+
+image: docker ## Build the runner image, unless it is there (TARGET=full for the large one)
+	@$(CLI) image build --target $(TARGET)
+
+demo: image ## Run a sample skill in a sandbox, and watch what is blocked
+	@$(CLI) demo
+
+fmt: setup ## Format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix-only --quiet .
+
+lint: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+type: setup
+	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+layers: setup
+	$(BIN)/lint-imports
+
+check: lint type layers ## Lint, types, import layers
+
+NO_NETWORK := unshare --net $(if $(filter-out 0,$(shell id -u)),--map-root-user)
+
+# Unit tests get no network at all: one that reaches for it fails.
+unit: setup ## The tests that need no Docker
+	$(NO_NETWORK) $(BIN)/pytest tests/unit
+
+test: image unit ## Every test, the Docker ones included
+	$(BIN)/pytest tests --ignore=tests/unit
+
+bench: image ## Measure, and compare with the figures that must be reached
+	$(BIN)/python -m tests.bench
+
+lock: setup ## Pin the dependencies again, without any index address
+	$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --extra dev --strip-extras --no-header \
+	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o requirements.lock pyproject.toml
+
+clean: ## Remove the environment and every cache; Docker and its images stay
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build

@@ -1,0 +1,1 @@
+"""Run Agent Skills written by strangers in a hardened, network-disabled container."""

@@ -1,0 +1,1 @@
+"""Engines make sandboxes. Read `base.py` first."""

@@ -1,0 +1,93 @@
+"""The byte stream to a box, as asyncio sees it: what an engine gives to `RunnerClient`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Channel(Protocol):
+    """Bytes there and back. Incoming bytes go to the receiver that the maker was given."""
+
+    def write(self, data: bytes) -> None:
+        """Queues bytes for the box; silently nothing once the channel is closed."""
+        ...
+
+    async def drain(self) -> None:
+        """Returns once the queue is short enough to write more; at once when the channel is closed."""
+        ...
+
+    def close(self) -> None:
+        """Ends the channel at once, unsent bytes included. May be called again."""
+        ...
+
+
+class Receiver(Protocol):
+    """Takes what comes from the box. Called on the event loop; must not block."""
+
+    def received(self, data: memoryview) -> None: ...
+
+    def lost(self, reason: str) -> None:
+        """The channel has ended; called once, and nothing comes after it."""
+        ...
+
+
+class StreamProtocol(asyncio.BufferedProtocol):
+    """Asyncio's side of a channel: reads into one buffer that is never reallocated."""
+
+    BUFFER = 256 * 1024  # as long as the longest frame; larger gained nothing when measured
+
+    def __init__(self, consume: Callable[[memoryview], None], lost: Callable[[str], None]) -> None:
+        self._consume = consume
+        self._lost = lost
+        self._view = memoryview(bytearray(self.BUFFER))
+        self._transport: asyncio.WriteTransport | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._closed = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        self._transport = transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._view
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if not self._closed:
+            self._consume(self._view[:nbytes])
+
+    def eof_received(self) -> bool:
+        self._end("the channel reached its end")
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(f"the channel broke: {exc}" if exc else "the channel was closed")
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def write(self, data: bytes) -> None:
+        if self._transport is not None and not self._closed:
+            self._transport.write(data)
+
+    async def drain(self) -> None:
+        await self._writable.wait()
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+        self._end("the channel was closed")
+
+    def _end(self, reason: str) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._writable.set()
+        self._lost(reason)

@@ -1,0 +1,40 @@
+"""One uid for each box that lives, across every process of this host.
+
+A lease is an abstract unix socket bound to a name that holds the uid: the kernel refuses a second one, and ends the
+lease with its process, so nothing is left to clean.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from sandbox_skills.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def leased_uid(first: int, count: int) -> Iterator[int]:
+    """Leases a uid from `first` up to `first + count - 1`; raises EngineError when all are in use.
+
+    Starts at a random place, so that a uid is seldom used again soon after a box that had it.
+    """
+    start = random.randrange(count)  # noqa: S311  # spreads, protects nothing
+    for step in range(count):
+        uid = first + (start + step) % count
+        lease = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            lease.bind(f"\0sandbox-skills-uid-{uid}")
+        except OSError:
+            lease.close()
+            continue
+        with lease:
+            yield uid
+        return
+    raise EngineError(
+        f"all {count} uids for sandboxes are in use", hint="close sandboxes, or run fewer at once"
+    )
