@@ -1,0 +1,24 @@
+"""Settings: the only package that reads the environment and configuration files.
+
+The first that names a value wins: command line, `SANDBOX_SKILLS_*` variables, the configuration file, the
+default. The file is the one that `--config` names, else `SANDBOX_SKILLS_CONFIG`, else `settings.yaml` in the
+user's configuration directory. Nothing is picked up from the current directory: a cloned repository is not
+the user's word. `config/settings.yaml` shows every setting with its reason.
+"""
+
+from sandbox_skills.settings.docker_connection import docker_connection
+from sandbox_skills.settings.environment import caller_environment, read_env_file
+from sandbox_skills.settings.load import load_settings
+from sandbox_skills.settings.model import DockerSettings, Settings, setting_names
+from sandbox_skills.settings.sources import user_config_file
+
+__all__ = [
+    "DockerSettings",
+    "Settings",
+    "caller_environment",
+    "docker_connection",
+    "load_settings",
+    "read_env_file",
+    "setting_names",
+    "user_config_file",
+]

@@ -1,0 +1,94 @@
+"""Sources in their order of precedence → `Settings`, or every fault with its place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic import ValidationError
+
+from sandbox_skills.errors import SettingsError
+from sandbox_skills.settings.environment import process_environment
+from sandbox_skills.settings.model import PATHS, Settings, setting_names
+from sandbox_skills.settings.sources import (
+    EXTRA_ROOT_VARIABLE,
+    PREFIX,
+    Given,
+    environment_layer,
+    file_layer,
+    with_extra_root,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+KNOWN = tuple(setting_names())
+
+
+def load_settings(
+    overrides: Mapping[str, object] | None = None,
+    *,
+    config: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Settings:
+    """Returns the settings in force; raises SettingsError that tells every fault with its file and line.
+
+    `overrides` maps dotted names (`run.wall_seconds`) to values of the command line; None is not given. An
+    empty variable is not given either. `environ` None is the process's own.
+    """
+    variables = process_environment(environ)
+    given = file_layer(config, variables) | environment_layer(variables)
+    if root := variables.get(EXTRA_ROOT_VARIABLE):
+        given["skills.roots"] = with_extra_root(given.get("skills.roots"), root)
+    here = Path.cwd()
+    given |= {n: Given(v, "command line", here) for n, v in (overrides or {}).items() if v is not None}
+    if unknown := [_unknown(name, item.origin) for name, item in given.items() if name not in KNOWN]:
+        raise SettingsError("\n".join(unknown))
+    try:
+        return Settings(**_nested(given))
+    except ValidationError as error:
+        raise SettingsError("\n".join(_faults(error, given))) from error
+
+
+def _nested(given: Mapping[str, Given]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for name, item in given.items():
+        *section, leaf = name.split(".")
+        place = values.setdefault(section[0], {}) if section else values
+        place[leaf] = _rooted(item) if name in PATHS else item.value
+    return values
+
+
+def _rooted(given: Given) -> object:
+    """Returns a path, or several, made absolute: from the file's folder, else from where the user stands."""
+    value = given.value
+    if isinstance(value, (list, tuple)):
+        return [_rooted(replace(given, value=item)) for item in cast("Sequence[object]", value)]
+    if not isinstance(value, (str, Path)) or not str(value):
+        return value
+    try:
+        return given.base / Path(value).expanduser()
+    except RuntimeError as error:
+        raise SettingsError(f"{given.origin}: {value}: {error}") from error
+
+
+def _unknown(name: str, origin: str) -> str:
+    if name in Settings.sections():
+        return f"{origin}: {name} is a section of settings, not a value"
+    near = get_close_matches(name, KNOWN, n=3)
+    if origin.startswith(PREFIX):
+        near = [PREFIX + n.upper().replace(".", "__") for n in near]
+    return f"{origin}: unknown setting {name}" + (f"; did you mean {', '.join(near)}?" if near else "")
+
+
+def _faults(error: ValidationError, given: Mapping[str, Given]) -> Iterator[str]:
+    for fault in error.errors():
+        name = ".".join(str(part) for part in fault["loc"][:2])
+        # A rule over a whole section has the section's name: any value given there leads to the place.
+        origin = next(
+            (g.origin for n, g in given.items() if n == name or n.startswith(f"{name}.")), "default"
+        )
+        shown = f" (got {str(fault['input'])[:80]!r})" if name in given else ""
+        yield f"{origin}: {name}: {fault['msg']}{shown}"

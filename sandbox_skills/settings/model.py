@@ -1,0 +1,187 @@
+"""Every setting with its type, bounds and default. Defaults that `spec` has are taken from there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import platformdirs
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ByteSize,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    model_validator,
+)
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from sandbox_skills.spec import CollectLimits, Limits, SandboxLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Self
+
+APP = "sandbox-skills"
+"""Names this program's folders in the user's data and configuration directories."""
+
+PATHS = frozenset({"data_dir", "skills.roots", "docker.cert_path"})
+"""Settings whose values are paths: one in a file is relative to the folder of that file."""
+
+_BOX = SandboxLimits()
+_RUN = Limits()
+_COLLECT = CollectLimits()
+
+
+def _absolute(path: Path) -> Path:
+    if not path.is_absolute() or "\0" in str(path):
+        raise ValueError("must be an absolute path")
+    return path
+
+
+AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
+Size = Annotated[int, BeforeValidator(TypeAdapter(ByteSize).validate_python), Field(gt=0)]
+"""Bytes, as a number or as text such as `256MiB`."""
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(gt=0)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SkillsSettings(_Section):
+    """Where skills are looked for. No roots: the catalog's own defaults."""
+
+    roots: tuple[AbsolutePath, ...] = ()
+
+
+class DockerSettings(_Section):
+    """How the Docker Engine is reached and what is asked of it. None: as `DOCKER_*` or the daemon has it."""
+
+    host: str | None = None
+    context: str | None = None
+    tls_verify: bool | None = None
+    cert_path: AbsolutePath | None = None
+    runtime: str | None = None
+    apparmor: Literal["auto", "required", "off"] = "auto"
+    timeout_seconds: Seconds = 60.0
+
+
+class ImageSettings(_Section):
+    """Which runner image boxes are made from; `name` is an image of the user's own."""
+
+    name: str | None = None
+    target: Literal["slim", "full"] = "slim"
+    base: Literal["auto", "registry", "bootstrap"] = "auto"
+
+
+class SandboxSettings(_Section):
+    """Ceilings of one box, as `spec.SandboxLimits`."""
+
+    memory: Size = _BOX.memory
+    cpus: Annotated[float, Field(gt=0, allow_inf_nan=False)] = _BOX.cpus
+    pids: Count = _BOX.pids
+    workspace_bytes: Size = _BOX.workspace_bytes
+    workspace_inodes: Count = _BOX.workspace_inodes
+    tmp_bytes: Size = _BOX.tmp_bytes
+    shm_bytes: Size = _BOX.shm_bytes
+    open_files: Count = _BOX.open_files
+    file_bytes: Size = _BOX.file_bytes
+
+
+class RunSettings(_Section):
+    """Ceilings of one run, as `spec.Limits`, and the longest time that a caller may ask for."""
+
+    wall_seconds: Seconds = _RUN.wall_seconds
+    wall_ceiling_seconds: Seconds = 900.0
+    cpu_seconds: Seconds | None = _RUN.cpu_seconds
+    stdout_bytes: Size = _RUN.stdout_bytes
+    stderr_bytes: Size = _RUN.stderr_bytes
+    output_bytes: Size = _RUN.output_bytes
+
+    @model_validator(mode="after")
+    def _default_below_ceiling(self) -> Self:
+        if self.wall_seconds > self.wall_ceiling_seconds:
+            raise ValueError("wall_seconds is more than wall_ceiling_seconds")
+        return self
+
+
+class CollectSettings(_Section):
+    """Ceilings of one collection, as `spec.CollectLimits`."""
+
+    files: Count = _COLLECT.files
+    file_bytes: Size = _COLLECT.file_bytes
+    total_bytes: Size = _COLLECT.total_bytes
+
+
+class PoolSettings(_Section):
+    """Boxes started ahead. 0 boxes by default: a command that runs once would only throw them away."""
+
+    size: Annotated[int, Field(ge=0, le=64)] = 0
+    max_age_seconds: Seconds = 600.0
+
+
+class StoreSettings(_Section):
+    """What `gc` leaves of staged skills that nothing uses."""
+
+    max_age_days: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 30.0
+    max_bytes: Size = 2 * 1024**3
+
+
+class Settings(BaseSettings):
+    """Every setting. Building one reads nothing but its arguments; `load_settings` reads the user's word."""
+
+    model_config = SettingsConfigDict(extra="forbid", frozen=True)
+
+    data_dir: AbsolutePath = Field(default_factory=lambda: platformdirs.user_data_path(APP))
+    engine: Literal["docker", "fake"] = "docker"
+    skills: SkillsSettings = SkillsSettings()
+    docker: DockerSettings = DockerSettings()
+    image: ImageSettings = ImageSettings()
+    sandbox: SandboxSettings = SandboxSettings()
+    run: RunSettings = RunSettings()
+    collect: CollectSettings = CollectSettings()
+    pool: PoolSettings = PoolSettings()
+    store: StoreSettings = StoreSettings()
+
+    @classmethod
+    def sections(cls) -> frozenset[str]:
+        """Returns the names that have settings below them."""
+        return frozenset(name.split(".")[0] for name in setting_names(cls) if "." in name)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Leaves only the arguments: the library's own sources name neither line nor near match."""
+        del settings_cls, env_settings, dotenv_settings, file_secret_settings
+        return (init_settings,)
+
+    def sandbox_limits(self) -> SandboxLimits:
+        """Returns the ceilings of a box."""
+        return SandboxLimits(**self.sandbox.model_dump())
+
+    def run_limits(self) -> Limits:
+        """Returns the ceilings of a run that asks for none of its own."""
+        return Limits(**self.run.model_dump(exclude={"wall_ceiling_seconds"}))
+
+    def collect_limits(self) -> CollectLimits:
+        """Returns the ceilings of a collection."""
+        return CollectLimits(**self.collect.model_dump())
+
+
+def setting_names(model: type[BaseModel] = Settings) -> Iterator[str]:
+    """Yields the dotted name of every setting, in the order of the model."""
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, _Section):
+            yield from (f"{name}.{inner}" for inner in setting_names(field.annotation))
+        else:
+            yield name

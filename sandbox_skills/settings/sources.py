@@ -1,0 +1,129 @@
+"""Where values come from: each source as a flat mapping of dotted names, with the place for messages."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import platformdirs
+import yaml
+
+from sandbox_skills.errors import SettingsError
+from sandbox_skills.settings.environment import read_text
+from sandbox_skills.settings.model import APP, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+PREFIX = "SANDBOX_SKILLS_"
+CONFIG_VARIABLE = "SANDBOX_SKILLS_CONFIG"
+
+EXTRA_ROOT_VARIABLE = "SKILLS_ROOT"
+"""The name other skill hosts use: adds one root to those of the environment or the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value as its source has it; `origin` is for messages, `base` is what a relative path starts from."""
+
+    value: object
+    origin: str
+    base: Path
+
+
+def user_config_file() -> Path:
+    """Returns where the user's own settings file is looked for; it need not exist."""
+    return platformdirs.user_config_path(APP) / "settings.yaml"
+
+
+def environment_layer(variables: Mapping[str, str]) -> dict[str, Given]:
+    """Returns what `SANDBOX_SKILLS_*` variables give; `__` stands for the dot, an empty one is not given."""
+    layer: dict[str, Given] = {}
+    for variable, text in variables.items():
+        if variable.startswith(PREFIX) and variable != CONFIG_VARIABLE and text:
+            name = variable.removeprefix(PREFIX).lower().replace("__", ".")
+            value = text.split(os.pathsep) if name == "skills.roots" else text
+            layer[name] = Given(value, variable, Path.cwd())
+    return layer
+
+
+def with_extra_root(given: Given | None, root: str) -> Given:
+    """Returns the roots with one more at the end, a relative one from where the user stands."""
+    extra = str(Path.cwd() / Path(root).expanduser())
+    if given is None:
+        return Given([extra], EXTRA_ROOT_VARIABLE, Path.cwd())
+    value: object = given.value
+    return replace(given, value=[*cast("list[object]", value), extra]) if isinstance(value, list) else given
+
+
+def file_layer(config: Path | None, variables: Mapping[str, str]) -> dict[str, Given]:
+    """Returns what the configuration file gives; only the user's default file may be absent.
+
+    Raises SettingsError for a file that cannot be read or is not a YAML mapping.
+    """
+    named = config or variables.get(CONFIG_VARIABLE)
+    path = Path(named).expanduser().absolute() if named else user_config_file()
+    try:
+        text = read_text(path)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if not named:
+            return {}
+        raise SettingsError(f"{path}: there is no such file") from error
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"{path}: cannot be read: {error}") from error
+    layer: dict[str, Given] = {}
+    for name, given in _entries(_composed(text, path), path):
+        if name in layer:
+            raise SettingsError(f"{given.origin}: {name} is given twice")
+        layer[name] = given
+    return layer
+
+
+def _composed(text: str, path: Path) -> yaml.Node | None:
+    try:
+        _refuse_aliases(text, path)
+        return yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise SettingsError(f"{path}:{line}: not YAML: {error.problem}") from error
+    except (yaml.YAMLError, RecursionError) as error:
+        raise SettingsError(f"{path}: not YAML: {error}") from error
+
+
+def _refuse_aliases(text: str, path: Path) -> None:
+    """No setting needs one, and one that contains itself would have no end."""
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        if isinstance(event, yaml.AliasEvent):
+            line = event.start_mark.line + 1 if event.start_mark else 1
+            raise SettingsError(f"{path}:{line}: aliases are not supported")
+
+
+def _entries(node: yaml.Node | None, path: Path, prefix: str = "") -> Iterator[tuple[str, Given]]:
+    """Yields the values below a mapping. Scalars stay text: what they mean is the model's business."""
+    if node is None or _is_null(node):
+        return
+    if not isinstance(node, yaml.MappingNode):
+        raise SettingsError(
+            f"{path}:{node.start_mark.line + 1}: settings must be a mapping of names to values"
+        )
+    for key, value in node.value:
+        origin = f"{path}:{key.start_mark.line + 1}"
+        if not isinstance(key, yaml.ScalarNode):
+            raise SettingsError(f"{origin}: the name of a setting must be plain text")
+        name = prefix + key.value
+        if isinstance(value, yaml.MappingNode) or (_is_null(value) and name in Settings.sections()):
+            yield from _entries(value, path, f"{name}.")
+        else:
+            yield name, Given(_plain(value), origin, path.parent)
+
+
+def _is_null(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:null"
+
+
+def _plain(node: yaml.Node) -> object:
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(item) for item in node.value]
+    return None if _is_null(node) else node.value
