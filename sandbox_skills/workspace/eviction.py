@@ -1,0 +1,41 @@
+"""Which staged copies a garbage collection takes. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+RECENT_SECONDS = 3600.0
+"""Never evicted for room within this time of its use: four times the longest run, so no process is still in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One staged copy: its directory name, its size, and when it was last used (seconds since the epoch)."""
+
+    name: str
+    bytes: int
+    used_at: float
+
+
+def victims(
+    copies: Iterable[Copy], *, now: float, max_age: float, max_bytes: int, in_use: Collection[str]
+) -> list[Copy]:
+    """Returns the copies to remove, longest unused first.
+
+    Those unused for more than `max_age` seconds, then as many more as bring the rest under `max_bytes`; never one
+    whose name is `in_use`, and for room never one used in the last hour.
+    """
+    ordered = sorted(copies, key=lambda copy: (copy.used_at, copy.name))
+    excess = sum(copy.bytes for copy in ordered) - max_bytes
+    taken: list[Copy] = []
+    for copy in ordered:
+        idle = now - copy.used_at
+        for_room = excess > 0 and idle > RECENT_SECONDS
+        if copy.name not in in_use and (idle > max_age or for_room):
+            taken.append(copy)
+            excess -= copy.bytes
+    return taken

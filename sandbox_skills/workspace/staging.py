@@ -1,0 +1,176 @@
+"""Stages skills: a folder that may change becomes a copy that does not, named by what is in it.
+
+`skill_tree` reads and refuses, `skill_copy` writes, `store_directory` keeps; this module joins them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from anyio import to_thread
+
+from sandbox_skills.errors import EngineError, SkillNotFoundError, SkillUnsafeError
+from sandbox_skills.spec import SKILLS
+from sandbox_skills.workspace.eviction import victims
+from sandbox_skills.workspace.paths import open_root, shown
+from sandbox_skills.workspace.skill_copy import copy_tree, links_taken
+from sandbox_skills.workspace.skill_digest import file_digest, fingerprint, tree_digest
+from sandbox_skills.workspace.skill_tree import StageLimits, scan
+from sandbox_skills.workspace.store_directory import StoreDirectory
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path, PurePosixPath
+
+    from sandbox_skills.workspace.skill_tree import SkillTree
+
+SETTLED_NS = 2_000_000_000
+"""A file changed less than this before a scan may change again under the same time stamp: the coarsest stamps in
+use (FAT) count two seconds."""
+
+REMEMBERED = 1024
+"""Skill folders whose digest stays in memory, some hundred bytes each: more than a catalog has."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedSkill:
+    """A skill as boxes see it at `box_path`. `name` is the folder's; `notes` say what differs from the folder."""
+
+    name: str
+    digest: str
+    box_path: PurePosixPath
+    files: int
+    bytes: int
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What `gc` took: copies by directory name, their bytes, and the number of orphaned temporary copies."""
+
+    copies: tuple[str, ...] = ()
+    bytes: int = 0
+    orphans: int = 0
+
+
+class SkillStore:
+    """Copies of skills below `root`, which is made where it is missing and must belong to this user.
+
+    Processes may share a store. Raises SettingsError where `root` cannot be used.
+    """
+
+    def __init__(self, root: Path, *, limits: StageLimits | None = None) -> None:
+        self.limits = limits or StageLimits()
+        self._directory = StoreDirectory(root)
+        self._digests = _Digests()
+
+    @property
+    def mount_dir(self) -> Path:
+        """The host directory that an engine mounts read-only on /skills."""
+        return self._directory.mounted
+
+    def marker(self) -> tuple[str, str]:
+        """Returns the name of a file in the mount and its hex SHA-256: a box that sees both has this store."""
+        return self._directory.marker()
+
+    def host_path(self, staged: StagedSkill) -> Path:
+        """Returns where the copy lies on the host; its links lead to box paths, so open files in it by `paths`."""
+        return self.mount_dir / staged.box_path.name
+
+    async def stage(self, skill_dir: Path, *, tenant: str) -> StagedSkill:
+        """Copies a skill into the store unless it is there; an unchanged one costs a look at each file's status.
+
+        Tenants share no copy. `skill_dir` may not be a link. Raises SkillNotFoundError for no such directory,
+        SkillUnsafeError for one that cannot be staged, EngineError where the store cannot be written. A cancel
+        waits for the copy in hand.
+        """
+        return await to_thread.run_sync(self._stage, skill_dir, tenant)
+
+    async def gc(self, *, max_age: float, max_bytes: int, in_use: Collection[PurePosixPath] = ()) -> Removed:
+        """Removes copies unused for `max_age` seconds, more down to `max_bytes`, and orphans; tells what went.
+
+        Never a copy whose box path is `in_use`; for room never one used in the last hour. Raises EngineError.
+        """
+        names = frozenset(path.name for path in in_use)
+        return await to_thread.run_sync(partial(self._gc, max_age, max_bytes, names))
+
+    def _stage(self, skill_dir: Path, tenant: str) -> StagedSkill:
+        skill_dir = skill_dir.absolute()
+        try:
+            with open_root(skill_dir) as root_fd:
+                return self._stage_open(root_fd, skill_dir, tenant)
+        except FileNotFoundError as error:
+            raise SkillNotFoundError(f"there is no skill folder {shown(str(skill_dir))}") from error
+        except OSError as error:
+            raise SkillUnsafeError(
+                f"skill folder {shown(str(skill_dir))} cannot be opened: {error.strerror}",
+                hint="it must be a directory, not a link to one",
+            ) from error
+
+    def _stage_open(self, root_fd: int, skill_dir: Path, tenant: str) -> StagedSkill:
+        scanned_ns = time.time_ns()
+        tree = scan(root_fd, self.limits)
+        digest = self._digests.known(skill_dir, tree)
+        if digest is None:
+            digest = tree_digest(tree, partial(file_digest, root_fd))
+            if tree.newest_ns + SETTLED_NS < scanned_ns:
+                self._digests.keep(skill_dir, tree, digest)
+        digest = self._ensure(root_fd, tree, tenant, digest)
+        return StagedSkill(
+            name=skill_dir.name,
+            digest=digest,
+            box_path=SKILLS / self._directory.name(tenant, digest),
+            files=tree.files,
+            bytes=tree.bytes,
+            notes=(*tree.notes, *links_taken(tree)),
+        )
+
+    def _ensure(self, root_fd: int, tree: SkillTree, tenant: str, digest: str) -> str:
+        """Makes the copy where there is none; returns the digest of what the copy really holds."""
+        store = self._directory
+        try:
+            if store.use(store.name(tenant, digest), tree.bytes):
+                return digest
+            with store.temporary() as temporary:
+                digest = copy_tree(root_fd, tree, temporary)
+                store.publish(temporary, store.name(tenant, digest), tree.bytes)
+        except OSError as error:
+            raise EngineError(f"the skill store {store.root} cannot be written: {error}") from error
+        return digest
+
+    def _gc(self, max_age: float, max_bytes: int, in_use: Collection[str]) -> Removed:
+        store = self._directory
+        try:
+            found = victims(
+                store.copies(), now=time.time(), max_age=max_age, max_bytes=max_bytes, in_use=in_use
+            )
+            taken = [copy for copy in found if store.evict(copy)]
+            orphans = store.remove_orphans()
+        except OSError as error:
+            raise EngineError(f"the skill store {store.root} cannot be cleaned: {error}") from error
+        return Removed(tuple(copy.name for copy in taken), sum(copy.bytes for copy in taken), orphans)
+
+
+class _Digests:
+    """Digests of skill folders by what the status of their files was; safe for threads."""
+
+    def __init__(self) -> None:
+        self._digests: OrderedDict[Path, tuple[bytes, str]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def known(self, skill_dir: Path, tree: SkillTree) -> str | None:
+        with self._lock:
+            status, digest = self._digests.get(skill_dir, (b"", ""))
+        return digest if status == fingerprint(tree) else None
+
+    def keep(self, skill_dir: Path, tree: SkillTree, digest: str) -> None:
+        with self._lock:
+            self._digests[skill_dir] = (fingerprint(tree), digest)
+            self._digests.move_to_end(skill_dir)
+            while len(self._digests) > REMEMBERED:
+                self._digests.popitem(last=False)
