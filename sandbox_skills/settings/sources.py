@@ -23,6 +23,9 @@ CONFIG_VARIABLE = "SANDBOX_SKILLS_CONFIG"
 EXTRA_ROOT_VARIABLE = "SKILLS_ROOT"
 """The name other skill hosts use: adds one root to those of the environment or the file."""
 
+MAX_DEPTH = 8
+"""Settings are three deep; PyYAML's time grows with the square of the depth, 4 s for 5,000."""
+
 
 @dataclass(frozen=True, slots=True)
 class Given:
@@ -83,21 +86,24 @@ def file_layer(config: Path | None, variables: Mapping[str, str]) -> dict[str, G
 
 def _composed(text: str, path: Path) -> yaml.Node | None:
     try:
-        _refuse_aliases(text, path)
+        _refuse_tricks(text, path)
         return yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise SettingsError(f"{path}:{line}: not YAML: {error.problem}") from error
-    except (yaml.YAMLError, RecursionError) as error:
+    except yaml.YAMLError as error:
         raise SettingsError(f"{path}: not YAML: {error}") from error
 
 
-def _refuse_aliases(text: str, path: Path) -> None:
-    """No setting needs one, and one that contains itself would have no end."""
+def _refuse_tricks(text: str, path: Path) -> None:
+    """Refuses what no setting needs and what has no end: aliases, which may contain themselves, and depth."""
+    depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        if isinstance(event, yaml.AliasEvent):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if isinstance(event, yaml.AliasEvent) or depth > MAX_DEPTH:
             line = event.start_mark.line + 1 if event.start_mark else 1
-            raise SettingsError(f"{path}:{line}: aliases are not supported")
+            fault = "nested too deep" if depth > MAX_DEPTH else "aliases are not supported"
+            raise SettingsError(f"{path}:{line}: {fault}")
 
 
 def _entries(node: yaml.Node | None, path: Path, prefix: str = "") -> Iterator[tuple[str, Given]]:
