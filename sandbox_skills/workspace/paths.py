@@ -33,7 +33,7 @@ MAX_SHOWN = 120
 """Characters of an untrusted path in an error: enough to find it, too few to flood a terminal."""
 
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_DRIVE = re.compile(r"^[A-Za-z]:")
+_DRIVES = re.compile(r"^(?:\s*[A-Za-z]:)+")
 _SEPARATORS = re.compile(r"[/\\]")
 _UNSAFE_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -104,10 +104,8 @@ def safe_file_name(text: str, *, default: str = "upload") -> str:
     nothing is left the name is `default`.
     """
     last = _SEPARATORS.split(text.strip().rstrip("/\\"))[-1]
-    name = _UNSAFE_CHARACTERS.sub("", _DRIVE.sub("", last)).strip()
-    if name in {"", ".", ".."}:
-        return default
-    return _shortened(name)
+    name = _shortened(_DRIVES.sub("", _UNSAFE_CHARACTERS.sub("", last)).strip()).strip()
+    return default if name in {"", ".", ".."} else name
 
 
 def _shortened(name: str) -> str:

@@ -97,7 +97,7 @@ def scan(root_fd: int, limits: StageLimits) -> SkillTree:
     """
     scanner = _Scanner(limits)
     try:
-        scanner.directory(root_fd, PurePosixPath())
+        scanner.directory(root_fd, ".", PurePosixPath())
     except OSError as error:
         raise SkillUnsafeError(
             f"{shown(str(error.filename))} in the skill cannot be read: {error.strerror}"
@@ -121,13 +121,17 @@ class _Scanner:
     stripped: list[PurePosixPath] = field(default_factory=list[PurePosixPath])
     total: int = 0
 
-    def directory(self, directory_fd: int, path: PurePosixPath) -> None:
-        with os.scandir(directory_fd) as found:
-            for item in found:
-                if item.name in SKIPPED:
-                    self.skipped.append(path / item.name)
-                else:
-                    self._add(directory_fd, path / item.name, item.stat(follow_symlinks=False))
+    def directory(self, above_fd: int, name: str, path: PurePosixPath) -> None:
+        directory_fd = os.open(name, _DIRECTORY, dir_fd=above_fd)
+        try:
+            with os.scandir(directory_fd) as found:
+                for item in found:
+                    if item.name in SKIPPED:
+                        self.skipped.append(path / item.name)
+                    else:
+                        self._add(directory_fd, path / item.name, item.stat(follow_symlinks=False))
+        finally:
+            os.close(directory_fd)
 
     def _add(self, directory_fd: int, path: PurePosixPath, status: os.stat_result) -> None:
         self._check_path(path)
@@ -150,11 +154,7 @@ class _Scanner:
         if len(path.parts) > self.limits.depth:
             raise SkillUnsafeError(f"{shown(str(path))} is deeper than {self.limits.depth} directories")
         self.entries.append(Entry(path, "directory"))
-        inner_fd = os.open(path.name, _DIRECTORY, dir_fd=directory_fd)
-        try:
-            self.directory(inner_fd, path)
-        finally:
-            os.close(inner_fd)
+        self.directory(directory_fd, path.name, path)
 
     def _file(self, path: PurePosixPath, status: os.stat_result) -> None:
         self.total += status.st_size

@@ -135,7 +135,7 @@ class StoreDirectory:
         found: list[Copy] = []
         for record in self._used.iterdir():
             with suppress(FileNotFoundError):
-                size = record.read_text(encoding="ascii", errors="replace")
+                size = record.read_text(encoding="utf-8", errors="replace")
                 found.append(Copy(record.name, int(size) if size.isdecimal() else 0, record.stat().st_mtime))
         return found
 

@@ -1,0 +1,56 @@
+"""Which copies go: the old ones, then the longest unused for room, never one in use."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox_skills.workspace.eviction import RECENT_SECONDS, Copy, victims
+
+NOW = 1_000_000.0
+HOUR = 3600.0
+
+
+def names(
+    copies: list[Copy], *, max_age: float = 1e9, max_bytes: int = 10**9, in_use: frozenset[str] = frozenset()
+) -> list[str]:
+    return [
+        copy.name for copy in victims(copies, now=NOW, max_age=max_age, max_bytes=max_bytes, in_use=in_use)
+    ]
+
+
+def used(name: str, hours_ago: float, size: int = 10) -> Copy:
+    return Copy(name, size, NOW - hours_ago * HOUR)
+
+
+def test_what_is_older_than_allowed_goes() -> None:
+    assert names([used("new", 1), used("old", 3), used("older", 4)], max_age=2 * HOUR) == ["older", "old"]
+
+
+def test_the_longest_unused_make_room_until_the_rest_fits() -> None:
+    assert names([used("a", 2), used("b", 4), used("c", 3)], max_bytes=15) == ["b", "c"]
+    assert names([used("a", 2), used("b", 4), used("c", 3)], max_bytes=30) == []
+
+
+def test_a_copy_in_use_stays() -> None:
+    assert names([used("a", 9), used("b", 8)], max_age=0, max_bytes=0, in_use=frozenset({"a"})) == ["b"]
+
+
+def test_a_copy_of_the_last_hour_does_not_make_room_but_can_be_too_old() -> None:
+    assert names([used("a", 0.5)], max_bytes=0) == []
+    assert names([used("a", 0.5)], max_age=60) == ["a"]
+
+
+copies = st.lists(
+    st.builds(used, st.text("abcdef", min_size=1, max_size=4), st.floats(0, 100), st.integers(0, 1000)),
+    unique_by=lambda copy: copy.name,
+)
+
+
+@given(copies, st.floats(0, 1e6), st.integers(0, 5000))
+def test_what_stays_is_young_and_small_or_recent(found: list[Copy], max_age: float, max_bytes: int) -> None:
+    gone = victims(found, now=NOW, max_age=max_age, max_bytes=max_bytes, in_use=())
+    stays = [copy for copy in found if copy not in gone]
+    assert all(NOW - copy.used_at <= max_age for copy in stays)
+    settled = [copy for copy in stays if NOW - copy.used_at > RECENT_SECONDS]
+    assert not settled or sum(copy.bytes for copy in stays) <= max_bytes
