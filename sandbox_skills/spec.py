@@ -78,7 +78,11 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class CollectLimits:
-    """Ceilings of one collection. A file over `file_bytes` is cut there and said to be truncated."""
+    """Ceilings of one collection.
+
+    A file over `file_bytes` is cut there and said to be truncated; one that what is left of `total_bytes` does not
+    hold ends the collection.
+    """
 
     files: int = 100
     file_bytes: int = 4 * MIB
@@ -155,6 +159,17 @@ class Stopped:
 Ending = Exited | Signalled | Stopped
 
 
+def ending_dict(ending: Ending) -> dict[str, object]:
+    """Returns the one spelling of an ending: its kind, and what that kind has."""
+    match ending:
+        case Exited(code):
+            return {"kind": "exited", "code": code}
+        case Signalled(number):
+            return {"kind": "signalled", "signal": number}
+        case Stopped(reason):
+            return {"kind": "stopped", "reason": reason}
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What one run did. `stdout` and `stderr` are heads, cut at a UTF-8 character where they are text.
@@ -182,6 +197,24 @@ class Outcome:
     def ok(self) -> bool:
         """Whether the program ended by itself with 0."""
         return self.ending == Exited(0)
+
+    def as_dict(self) -> dict[str, object]:
+        """Returns the one spelling of an outcome, for JSON. Bytes that are not UTF-8 are shown in hex."""
+        return {
+            "ending": ending_dict(self.ending),
+            "limits_hit": sorted(self.limits_hit),
+            "limits_guessed": sorted(self.limits_guessed),
+            "stdout": self.stdout.decode(errors="backslashreplace"),
+            "stderr": self.stderr.decode(errors="backslashreplace"),
+            "stdout_truncated": self.stdout_truncated,
+            "stderr_truncated": self.stderr_truncated,
+            "stdout_bytes": self.stdout_bytes,
+            "stderr_bytes": self.stderr_bytes,
+            "wall_seconds": round(self.wall_seconds, 6),
+            "cpu_seconds": round(self.cpu_seconds, 6),
+            "max_rss": self.max_rss,
+            "sandbox_lives": self.sandbox_lives,
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from sandbox_skills.engines import classify
 from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.engines.requests import CollectRequest, GetRequest, Request, RunRequest
 from sandbox_skills.engines.wire import PROTOCOL, Decoder, Frame, Kind, encode, encode_chunks
-from sandbox_skills.errors import CommandError, EngineError, RunnerProtocolError, SandboxLostError
+from sandbox_skills.errors import CommandError, EngineError, PathEscapeError, RunnerProtocolError, SandboxLostError
 from sandbox_skills.spec import WORKSPACE, Collection, Limits
 
 if TYPE_CHECKING:
@@ -320,4 +320,6 @@ async def _chunks(request: GetRequest) -> AsyncIterator[bytes]:
 
 
 def _relative(path: PurePosixPath) -> str:
+    if path.is_absolute() and not path.is_relative_to(WORKSPACE):
+        raise PathEscapeError(f"{path} is not inside the workspace")
     return str(path.relative_to(WORKSPACE)) if path.is_absolute() else str(path)

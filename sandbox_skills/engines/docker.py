@@ -6,8 +6,7 @@ import asyncio
 import secrets
 import time
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import anyio
@@ -18,7 +17,13 @@ from sandbox_skills.engines.attach import attach
 from sandbox_skills.engines.base import EngineReport
 from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.engines.client import RunnerClient
-from sandbox_skills.engines.docker_client import DockerConnection, address, connect, translated
+from sandbox_skills.engines.docker_client import (
+    REQUEST_SECONDS,
+    DockerConnection,
+    address,
+    connect,
+    translated,
+)
 from sandbox_skills.engines.docker_config import (
     LABEL_EXPIRES,
     LABEL_INSTANCE,
@@ -36,11 +41,13 @@ from sandbox_skills.spec import BASE_GUARANTEES, Guarantee, SandboxId
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+    from pathlib import Path
 
     import docker
 
     from sandbox_skills.engines.base import Sandbox
     from sandbox_skills.engines.classify import Death
+    from sandbox_skills.engines.image import Target
     from sandbox_skills.engines.verify import Lost
     from sandbox_skills.spec import SandboxSpec
 
@@ -65,12 +72,14 @@ class DockerEngineOptions:
     """What an operator decides about the engine; `marker` is (file name, sha256) of a file in `skills_dir`."""
 
     data_dir: Path
-    connection: DockerConnection = DockerConnection()
+    connection: DockerConnection = field(default_factory=DockerConnection)
     skills_dir: Path | None = None
     marker: tuple[str, str] | None = None
     image: str | None = None
-    target: str = "slim"
+    target: Target = "slim"
     runtime: str | None = None
+    use_apparmor: bool = True
+    timeout_seconds: float = REQUEST_SECONDS
     concurrent_runs: int = 1
 
 
@@ -121,7 +130,8 @@ class DockerEngine:
         """What this daemon enforces; empty until it has been asked."""
         if self._daemon is None:
             return frozenset()
-        extra = {Guarantee.APPARMOR} if _has_apparmor(self._daemon.info) else set[Guarantee]()
+        confined = self._options.use_apparmor and _has_apparmor(self._daemon.info)
+        extra = {Guarantee.APPARMOR} if confined else set[Guarantee]()
         if self._options.runtime == "runsc":
             extra.add(Guarantee.KERNEL_BOUNDARY)
         return (BASE_GUARANTEES | extra) - self._daemon.lost.keys()
@@ -267,7 +277,7 @@ class _Box:
             runtime=setup.options.runtime,
             skills_dir=setup.options.skills_dir,
             seccomp=seccomp_profile(),
-            apparmor=_has_apparmor(setup.daemon.info),
+            apparmor=setup.options.use_apparmor and _has_apparmor(setup.daemon.info),
             instance=setup.instance,
         )
         return create_body(
@@ -292,7 +302,7 @@ class _Box:
 
 
 def _connect(options: DockerEngineOptions) -> _Daemon:
-    client = connect(options.connection)
+    client = connect(options.connection, timeout_seconds=options.timeout_seconds)
     with translated("ask the Docker daemon about itself"):
         info, version = client.info(), client.version()
     lost = lost_guarantees(info)

@@ -31,13 +31,13 @@ def create(client: docker.APIClient, sandbox_id: str, body: Mapping[str, Any]) -
 
     def once() -> None:
         try:
-            client.create_container_from_config(dict(body), name=sandbox_id)
+            _create(client, sandbox_id, body)
         except docker.errors.APIError as error:
             # The name is random: it is ours from a try whose answer was lost.
             if error.status_code != CONFLICT:
                 raise
             client.remove_container(sandbox_id, force=True, v=True)
-            client.create_container_from_config(dict(body), name=sandbox_id)
+            _create(client, sandbox_id, body)
 
     try:
         with translated("create a container"):
@@ -51,6 +51,10 @@ def create(client: docker.APIClient, sandbox_id: str, body: Mapping[str, Any]) -
         if isinstance(error.__cause__, docker.errors.ImageNotFound):
             raise ImageError("the runner image is gone", hint="sandbox-skills image build") from error
         raise
+
+
+def _create(client: docker.APIClient, sandbox_id: str, body: Mapping[str, Any]) -> None:
+    client.create_container_from_config(dict(body), name=sandbox_id)  # type: ignore[no-untyped-call]  # in the stubs
 
 
 def start(client: docker.APIClient, sandbox_id: str) -> None:

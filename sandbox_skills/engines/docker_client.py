@@ -70,8 +70,11 @@ def address(connection: DockerConnection) -> DaemonAddress:
     )
 
 
-def connect(connection: DockerConnection) -> docker.APIClient:
-    """Returns a client of a daemon that answers. Blocks; raises EngineUnavailableError with the fix."""
+def connect(connection: DockerConnection, *, timeout_seconds: float = REQUEST_SECONDS) -> docker.APIClient:
+    """Returns a client of a daemon that answers. Blocks; raises EngineUnavailableError with the fix.
+
+    `timeout_seconds` is the longest wait for one answer, not for the whole of a stream.
+    """
     address(connection)
     with translated("reach the Docker daemon"):
         retrying = Retrying(
@@ -80,15 +83,15 @@ def connect(connection: DockerConnection) -> docker.APIClient:
             wait=wait_random_exponential(multiplier=0.1, max=1.0),
             reraise=True,
         )
-        return retrying(_client, connection)
+        return retrying(_client, connection, timeout_seconds)
 
 
-def _client(connection: DockerConnection) -> docker.APIClient:
+def _client(connection: DockerConnection, timeout_seconds: float) -> docker.APIClient:
     client = docker.APIClient(
         base_url=connection.host,
         tls=_tls_config(connection.tls) if connection.tls is not None else False,
         version="auto",
-        timeout=int(REQUEST_SECONDS),
+        timeout=max(1, round(timeout_seconds)),
         max_pool_size=POOL_SIZE,
     )
     # A proxy named in the environment is for the world, not for a daemon that may run code as root.

@@ -225,12 +225,14 @@ class FakeSandbox:
         left = limits.total_bytes
         for path in names:
             data = self._files[path]
-            take = min(len(data), limits.file_bytes, left)
+            take = min(len(data), limits.file_bytes)
             if len(found) >= limits.files:
                 hit.add("collected_files")
                 break
-            if take < len(data):
+            if take < len(data) or take > left:
                 hit.add("collected_bytes")
+            if take > left:
+                break
             left -= take
             found.append(FoundFile(path, len(data), 0o644, truncated=take < len(data)))
             sink.begin(found[-1])

@@ -197,9 +197,12 @@ class CollectRequest(Request):
         if not isinstance(hit, list) or not isinstance(skipped, dict):
             raise RunnerProtocolError("malformed END of a collection")
         names: tuple[LimitName, ...] = ("collected_files", "collected_bytes")
+        limits_hit = {name for name in names if name in hit}
+        if any(file.truncated for file in self._files):
+            limits_hit.add("collected_bytes")
         return Collection(
             files=tuple(sorted(self._files, key=lambda file: str(file.path).encode())),
-            limits_hit=frozenset(name for name in names if name in hit),
+            limits_hit=frozenset(limits_hit),
             skipped={str(k)[:4096]: str(v)[:200] for k, v in list(skipped.items())[:MAX_SKIPPED]},
         )
 

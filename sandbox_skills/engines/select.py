@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 ENGINES = ("docker", "fake")
 
 
-def select(name: str, docker: DockerEngineOptions) -> Engine:
+def select(name: str, docker: DockerEngineOptions | None = None) -> Engine:
     """Returns the engine of that name, not yet connected; raises SettingsError for an unknown one."""
-    if name == "docker":
+    if name == "docker" and docker is not None:
         from sandbox_skills.engines.docker import DockerEngine
 
         return DockerEngine(docker)

@@ -45,7 +45,7 @@ class PlannedFile:
     mode: int
 
 
-def plan(inputs: Sequence[Input], *, max_bytes: int) -> tuple[PlannedFile, ...]:
+def plan_inputs(inputs: Sequence[Input], *, max_bytes: int) -> tuple[PlannedFile, ...]:
     """Returns every file of the inputs; raises InputError and PathEscapeError before anything is started.
 
     A source that is a link is followed once: the caller named it. Links inside a folder are left out.
@@ -83,7 +83,9 @@ def _plan_one(one: Input) -> Iterator[PlannedFile]:
     except OSError as error:
         raise InputError(f"no input at {shown(str(one.source))}: {error.strerror}") from error
     if stat.S_ISREG(info.st_mode):
-        yield PlannedFile(source.parent, PurePosixPath(source.name), target, info.st_size, info.st_mode & 0o777)
+        yield PlannedFile(
+            source.parent, PurePosixPath(source.name), target, info.st_size, info.st_mode & 0o777
+        )
     elif stat.S_ISDIR(info.st_mode):
         yield from _plan_folder(source, target)
     else:
@@ -101,7 +103,7 @@ def _plan_folder(source: Path, target: PurePosixPath) -> Iterator[PlannedFile]:
                 yield PlannedFile(source, relative, target / relative, info.st_size, info.st_mode & 0o777)
 
 
-async def put(sandbox: Sandbox, files: Sequence[PlannedFile]) -> None:
+async def put_inputs(sandbox: Sandbox, files: Sequence[PlannedFile]) -> None:
     """Puts planned files into the box; raises InputError where one changed its kind, WorkspaceFullError."""
     for file in files:
         await sandbox.put(file.target, _chunks(file), mode=0o755 if file.mode & 0o100 else 0o644)

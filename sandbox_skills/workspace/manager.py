@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from sandbox_skills.errors import CommandError, ScriptNotFoundError
-from sandbox_skills.spec import Command, CollectLimits, Limits, SandboxSpec
-from sandbox_skills.workspace import inputs as host_inputs
-from sandbox_skills.workspace.interpreters import script_argv
+from sandbox_skills.errors import CommandError
+from sandbox_skills.spec import Collection, CollectLimits, Command, Limits, SandboxSpec
+from sandbox_skills.workspace.inputs import plan_inputs, put_inputs
+from sandbox_skills.workspace.interpreters import read_head, script_argv
 from sandbox_skills.workspace.layout import (
     WORKSPACE_VARIABLES,
     run_directory,
@@ -20,7 +20,7 @@ from sandbox_skills.workspace.layout import (
     skill_link,
     working_directory,
 )
-from sandbox_skills.workspace.outputs import CollectedFile, DirectorySink, MemorySink
+from sandbox_skills.workspace.outputs import collect_outputs
 from sandbox_skills.workspace.patterns import parse_patterns
 
 if TYPE_CHECKING:
@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sandbox_skills.engines.base import Engine, OutputSink, Sandbox
-    from sandbox_skills.spec import Collection, LimitName, Outcome
-    from sandbox_skills.workspace.inputs import Input
+    from sandbox_skills.spec import LimitName, Outcome
+    from sandbox_skills.workspace.inputs import Input, PlannedFile
+    from sandbox_skills.workspace.outputs import CollectedFile
     from sandbox_skills.workspace.staging import SkillStore, StagedSkill
 
 
@@ -62,10 +63,12 @@ Invocation = Argv | Shell | Script
 class RunRequest:
     """One run of a skill. Everything is checked before anything starts.
 
-    `outputs` are globs relative to the workspace; `out_dir` is where they are saved, None keeps them in memory.
+    `skill_name` is what SKILL_NAME says, the folder's name where it is empty. `outputs` are globs relative to the
+    workspace; `out_dir` is where they are saved, None keeps them in memory.
     """
 
     invocation: Invocation
+    skill_name: str = ""
     cwd: str = ""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     stdin: bytes | None = None
@@ -87,6 +90,33 @@ class RunResult:
     files: tuple[CollectedFile, ...] = ()
     skipped: Mapping[str, str] = field(default_factory=dict[str, str])
     limits_hit: frozenset[LimitName] = frozenset()
+
+    def as_dict(self) -> dict[str, object]:
+        """Returns the one spelling of a result, for JSON."""
+        return {
+            "run_id": self.run_id,
+            "skill": self.skill,
+            "digest": self.digest,
+            **self.outcome.as_dict(),
+            "limits_hit": sorted(self.limits_hit),
+            "files": [file.as_dict() for file in self.files],
+            "skipped": dict(self.skipped),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyRun:
+    """A request that was checked, with all it comes to."""
+
+    run_id: str
+    skill: str
+    staged: StagedSkill
+    command: Command
+    limits: Limits
+    inputs: tuple[PlannedFile, ...]
+    patterns: tuple[str, ...]
+    collect: CollectLimits
+    out_dir: Path | None
 
 
 class WorkspaceManager:
@@ -114,44 +144,73 @@ class WorkspaceManager:
     @asynccontextmanager
     async def session(self, *, tenant: str) -> AsyncIterator[Session]:
         """Opens one workspace for runs of one tenant; leaving it ends the sandbox and all that was in it."""
-        session_id = secrets.token_hex(8)
-        spec = replace(self._spec, tenant=tenant, run=session_id)
+        spec = replace(self._spec, tenant=tenant, run=secrets.token_hex(8))
         async with self._engine.open(spec) as sandbox:
-            yield Session(self, sandbox, tenant=tenant, spec=spec, limits=self._limits, collect=self._collect)
+            yield Session(self, sandbox, tenant=tenant)
 
     async def run(
         self, skill_dir: Path, request: RunRequest, *, tenant: str, on_output: OutputSink | None = None
     ) -> RunResult:
-        """Stages a skill and runs it once in a sandbox of its own."""
+        """Stages a skill and runs it once in a sandbox of its own. A request that cannot be run starts none."""
         staged = await self.stage(skill_dir, tenant=tenant)
-        # A request that cannot be run starts no sandbox; the session looks once more with its own run id.
-        await anyio.to_thread.run_sync(partial(prepare, staged, request, "check", max_bytes=self._max_input_bytes))
+        ready = await self.prepare(staged, request)
         async with self.session(tenant=tenant) as session:
-            return await session.run(staged, request, on_output=on_output)
+            return await session.run_ready(ready, on_output=on_output)
+
+    async def prepare(self, staged: StagedSkill, request: RunRequest) -> ReadyRun:
+        """Checks a request and looks at the files it names; raises RequestError for anything that cannot be."""
+        return await anyio.to_thread.run_sync(self._prepare, staged, request)
+
+    def _prepare(self, staged: StagedSkill, request: RunRequest) -> ReadyRun:
+        run_id = secrets.token_hex(8)
+        variables = {**WORKSPACE_VARIABLES, "RUN_DIR": str(run_directory(run_id))}
+        name = request.skill_name or staged.name
+        command = Command(
+            argv=self._argv(staged, request.invocation),
+            env=run_environment(staged.box_path, skill_name=name, run_id=run_id, extra=request.env),
+            cwd=working_directory(request.cwd, skill=staged.box_path, variables=variables),
+            stdin=request.stdin,
+        )
+        return ReadyRun(
+            run_id=run_id,
+            skill=name,
+            staged=staged,
+            command=command,
+            limits=request.limits or self._limits,
+            inputs=plan_inputs(request.inputs, max_bytes=self._spec.limits.workspace_bytes),
+            patterns=parse_patterns(request.outputs, variables=variables),
+            collect=request.collect or self._collect,
+            out_dir=request.out_dir,
+        )
+
+    def _argv(self, staged: StagedSkill, invocation: Invocation) -> tuple[str, ...]:
+        match invocation:
+            case Argv(argv):
+                if not argv or not argv[0]:
+                    raise CommandError("the command is empty", hint="give a program and its arguments")
+                if any("\0" in word for word in argv):
+                    raise CommandError("the command contains a NUL")
+                return argv
+            case Shell(text):
+                if not text.strip() or "\0" in text:
+                    raise CommandError("the command is empty or contains a NUL", hint="give a command line")
+                return ("bash", "-c", text)
+            case Script(path, args):
+                return script_argv(
+                    staged.box_path, path, args, read_head(self._store.host_path(staged), path)
+                )
 
 
 class Session:
     """One workspace: the files of one sandbox, kept over its runs."""
 
-    def __init__(
-        self,
-        manager: WorkspaceManager,
-        sandbox: Sandbox,
-        *,
-        tenant: str,
-        spec: SandboxSpec,
-        limits: Limits,
-        collect: CollectLimits,
-    ) -> None:
+    def __init__(self, manager: WorkspaceManager, sandbox: Sandbox, *, tenant: str) -> None:
         self._manager = manager
         self._tenant = tenant
-        self._spec = spec
-        self._limits = limits
-        self._collect = collect
         self.sandbox = sandbox
 
     async def stage(self, skill_dir: Path) -> StagedSkill:
-        """Copies a skill into the store, unless it is there; it is visible to this session at once."""
+        """Copies a skill into the store, unless it is there; this session can run it at once."""
         return await self._manager.stage(skill_dir, tenant=self._tenant)
 
     async def run(
@@ -162,63 +221,26 @@ class Session:
         A command that fails is a result. Raises RequestError before anything is started, EngineError when the
         sandbox fails.
         """
-        run_id = secrets.token_hex(8)
-        ready = prepare(staged, request, run_id, max_bytes=self._spec.limits.workspace_bytes)
-        await self.sandbox.prepare(dirs=[run_directory(run_id)], links={skill_link(staged.name): staged.box_path})
-        await host_inputs.put(self.sandbox, ready.inputs)
-        outcome = await self.sandbox.run(
-            ready.command, limits=request.limits or self._limits, on_output=on_output
-        )
+        return await self.run_ready(await self._manager.prepare(staged, request), on_output=on_output)
+
+    async def run_ready(self, ready: ReadyRun, *, on_output: OutputSink | None = None) -> RunResult:
+        """Runs what `WorkspaceManager.prepare` has checked, once."""
+        link = {skill_link(ready.skill): ready.staged.box_path}
+        await self.sandbox.prepare(dirs=[run_directory(ready.run_id)], links=link)
+        await put_inputs(self.sandbox, ready.inputs)
+        outcome = await self.sandbox.run(ready.command, limits=ready.limits, on_output=on_output)
         files: tuple[CollectedFile, ...] = ()
-        collection: Collection | None = None
+        collection = Collection()
         if ready.patterns and outcome.sandbox_lives:
-            files, collection = await self._collected(ready.patterns, request)
+            files, collection = await collect_outputs(
+                self.sandbox, ready.patterns, ready.collect, ready.out_dir
+            )
         return RunResult(
-            run_id=run_id,
-            skill=staged.name,
-            digest=staged.digest,
+            run_id=ready.run_id,
+            skill=ready.skill,
+            digest=ready.staged.digest,
             outcome=outcome,
             files=files,
-            skipped=collection.skipped if collection else {},
-            limits_hit=outcome.limits_hit | (collection.limits_hit if collection else frozenset()),
+            skipped=collection.skipped,
+            limits_hit=outcome.limits_hit | collection.limits_hit,
         )
-
-    async def _collected(
-        self, patterns: tuple[str, ...], request: RunRequest
-    ) -> tuple[tuple[CollectedFile, ...], Collection]:
-        limits = request.collect or self._collect
-        if request.out_dir is None:
-            memory = MemorySink()
-            collection = await self.sandbox.collect(patterns, limits, memory)
-            return tuple(memory.files), collection
-        directory = DirectorySink(request.out_dir)
-        try:
-            collection = await self.sandbox.collect(patterns, limits, directory)
-        finally:
-            directory.abandon()
-        return tuple(directory.files), collection
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """A request that was checked and can be run."""
-
-    command: Command
-    patterns: tuple[str, ...]
-    inputs: tuple[host_inputs.PlannedFile, ...]
-
-
-def prepare(staged: StagedSkill, request: RunRequest, run_id: str, *, max_bytes: int) -> Ready:
-    """Returns what a request comes to; raises RequestError for anything in it that cannot be."""
-    variables = {**WORKSPACE_VARIABLES, "RUN_DIR": str(run_directory(run_id))}
-    command = Command(
-        argv=_argv(staged, request.invocation),
-        env=run_environment(staged.box_path, skill_name=staged.name, run_id=run_id, extra=request.env),
-        cwd=working_directory(request.cwd, skill=staged.box_path, variables=variables),
-        stdin=request.stdin,
-    )
-    return Ready(
-        command=command,
-        patterns=parse_patterns(request.outputs, variables=variables),
-        inputs=host_inputs.plan(request.inputs, max_bytes=max_bytes),
-    )

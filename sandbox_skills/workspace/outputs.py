@@ -9,16 +9,17 @@ from __future__ import annotations
 import os
 import secrets
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandbox_skills.errors import PathEscapeError, RequestError
 from sandbox_skills.workspace.paths import open_inside, open_root, shown
 
 if TYPE_CHECKING:
-    from pathlib import PurePosixPath
+    from collections.abc import Sequence
+    from pathlib import Path, PurePosixPath
 
-    from sandbox_skills.spec import FoundFile
+    from sandbox_skills.engines.base import Sandbox
+    from sandbox_skills.spec import Collection, CollectLimits, FoundFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,11 @@ class CollectedFile:
     truncated: bool
     data: bytes | None = None
     saved: Path | None = None
+
+    def as_dict(self) -> dict[str, object]:
+        """Returns what a file is, for JSON; never its bytes."""
+        saved = str(self.saved) if self.saved is not None else None
+        return {"path": str(self.path), "size": self.size, "truncated": self.truncated, "saved": saved}
 
 
 class MemorySink:
@@ -112,6 +118,22 @@ class DirectorySink:
             path.unlink(missing_ok=True)
 
 
+async def collect_outputs(
+    sandbox: Sandbox, patterns: Sequence[str], limits: CollectLimits, out_dir: Path | None
+) -> tuple[tuple[CollectedFile, ...], Collection]:
+    """Collects into `out_dir`, or into memory where it is None."""
+    if out_dir is None:
+        memory = MemorySink()
+        collection = await sandbox.collect(patterns, limits, memory)
+        return tuple(memory.files), collection
+    directory = DirectorySink(out_dir)
+    try:
+        collection = await sandbox.collect(patterns, limits, directory)
+    finally:
+        directory.abandon()
+    return tuple(directory.files), collection
+
+
 def _made(root: int, path: PurePosixPath) -> int:
     """Opens a directory below `root`, making what is missing; no link is followed."""
     descriptor = os.dup(root)
@@ -124,9 +146,13 @@ def _made(root: int, path: PurePosixPath) -> int:
             os.close(descriptor)
             raise
         try:
-            below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=descriptor)
+            below = os.open(
+                part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=descriptor
+            )
         except OSError as error:
-            raise PathEscapeError(f"{shown(str(path))} goes through a link or a file of the output directory") from error
+            raise PathEscapeError(
+                f"{shown(str(path))} goes through a link or a file of the output directory"
+            ) from error
         finally:
             os.close(descriptor)
         descriptor = below
@@ -138,4 +164,6 @@ def _replace(parent: int, partial: str, name: str) -> None:
         os.replace(partial, name, src_dir_fd=parent, dst_dir_fd=parent)
     except IsADirectoryError as error:
         os.unlink(partial, dir_fd=parent)
-        raise RequestError(f"output {shown(name)} would replace a directory", hint="choose another --out-dir") from error
+        raise RequestError(
+            f"output {shown(name)} would replace a directory", hint="choose another --out-dir"
+        ) from error

@@ -1,0 +1,83 @@
+"""Settings become live objects here, and nowhere else."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sandbox_skills.engines.pool import PooledEngine
+from sandbox_skills.engines.select import select
+from sandbox_skills.settings import docker_connection
+from sandbox_skills.spec import BASE_GUARANTEES, Guarantee, SandboxSpec
+from sandbox_skills.workspace.manager import WorkspaceManager
+from sandbox_skills.workspace.staging import SkillStore
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from sandbox_skills.engines.base import Engine
+    from sandbox_skills.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What a program works with while `opened` lasts."""
+
+    settings: Settings
+    engine: Engine
+    store: SkillStore
+    manager: WorkspaceManager
+
+
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[Live]:
+    """Makes store, engine and manager; leaving ends every sandbox of theirs and waits until each is gone.
+
+    Connects to nothing before the first sandbox is asked for, unless boxes are to be started ahead.
+    """
+    store = SkillStore(settings.data_dir / "store")
+    spec = sandbox_spec(settings)
+    pool = PooledEngine(
+        engine(settings, store), spec, size=settings.pool.size, max_age_seconds=settings.pool.max_age_seconds
+    )
+    async with pool:
+        manager = WorkspaceManager(
+            pool, store, spec=spec, limits=settings.run_limits(), collect=settings.collect_limits()
+        )
+        yield Live(settings, pool, store, manager)
+
+
+def sandbox_spec(settings: Settings) -> SandboxSpec:
+    """Returns the box that the settings describe; it demands all that the engine they name stands for."""
+    needs = BASE_GUARANTEES
+    if settings.engine == "fake":
+        needs = frozenset[Guarantee]()
+    elif settings.docker.apparmor == "required":
+        needs |= {Guarantee.APPARMOR}
+    if settings.docker.runtime == "runsc":
+        needs |= {Guarantee.KERNEL_BOUNDARY}
+    longest = settings.run.wall_ceiling_seconds
+    return SandboxSpec(limits=settings.sandbox_limits(), needs=needs, ttl_seconds=max(3600.0, 2 * longest))
+
+
+def engine(settings: Settings, store: SkillStore) -> Engine:
+    """Returns the engine that the settings name, not yet connected, on the given store."""
+    if settings.engine == "fake":
+        return select("fake")
+    from sandbox_skills.engines.docker import DockerEngineOptions  # noqa: PLC0415  # docker-py is slow to import
+
+    return select(
+        "docker",
+        DockerEngineOptions(
+            data_dir=settings.data_dir,
+            connection=docker_connection(settings.docker),
+            skills_dir=store.mount_dir,
+            marker=store.marker(),
+            image=settings.image.name,
+            target=settings.image.target,
+            runtime=settings.docker.runtime,
+            use_apparmor=settings.docker.apparmor != "off",
+            timeout_seconds=settings.docker.timeout_seconds,
+        ),
+    )
