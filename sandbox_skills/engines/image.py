@@ -1,0 +1,277 @@
+"""The runner image: what this version needs, whether the daemon has it, and how it is made.
+
+`image_source` says what goes in, `image_base` what it starts from, `image_downloads` and `image_context` what the
+daemon is given, `image_daemon` how it is asked. An image is known by a hash over its sources, so that one that was
+made by another version is never taken for ours.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from sandbox_skills.engines import wire
+from sandbox_skills.engines.image_base import (
+    BOOTSTRAP_REPOSITORY,
+    REGISTRY_BASE,
+    Base,
+    BaseRequest,
+    provide_base,
+    serves,
+)
+from sandbox_skills.engines.image_context import write_context
+from sandbox_skills.engines.image_daemon import BuildRequest, FoundImage, ImageDaemon
+from sandbox_skills.engines.image_downloads import Downloader, architecture_of
+from sandbox_skills.engines.image_source import (
+    REPOSITORY,
+    UID_COUNT,
+    UID_FIRST,
+    Sources,
+    Target,
+    build_args,
+    content_hash,
+    image_source,
+    image_tag,
+    read_sources,
+)
+from sandbox_skills.errors import ImageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Generator, Mapping
+    from pathlib import Path
+
+    import docker
+
+__all__ = [
+    "REGISTRY_BASE",
+    "UID_COUNT",
+    "UID_FIRST",
+    "Base",
+    "BuiltImage",
+    "ImageRef",
+    "ImageStatus",
+    "Target",
+    "build",
+    "content_hash",
+    "image_source",
+    "image_tag",
+    "prune_images",
+    "resolve",
+    "status",
+]
+
+LABEL_PROTOCOL = "sandbox-skills.protocol"
+LABEL_CONTENT = "sandbox-skills.content"
+LABEL_TARGET = "sandbox-skills.target"
+LABEL_BASE = "sandbox-skills.base"
+
+BUILD_HINT = "sandbox-skills image build"
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltImage:
+    """An image that the daemon has now. `cached` says that it had it already; `seconds` is what this took."""
+
+    id: str
+    tag: str
+    content: str
+    seconds: float
+    cached: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ImageStatus:
+    """What the daemon has of a target. `stale`: only images of other versions, named in `found`.
+
+    `id` is empty and `size` (bytes) 0 unless the image is present.
+    """
+
+    state: Literal["present", "missing", "stale"]
+    tag: str
+    content: str
+    id: str = ""
+    size: int = 0
+    base: str = ""
+    found: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRef:
+    """An image that boxes may be made from. `env` is what it declares, for instance its PATH."""
+
+    id: str
+    name: str
+    user_image: bool
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def status(client: docker.APIClient, *, target: Target) -> ImageStatus:
+    """Returns whether the daemon has this version's image. Blocks; raises EngineUnavailableError."""
+    daemon = ImageDaemon(client)
+    sources = read_sources(target)
+    tag, content = sources.tag, sources.content
+    if image := _ours(daemon, sources):
+        return ImageStatus("present", tag, content, image.id, image.size, image.labels.get(LABEL_BASE, ""))
+    others = _versions(daemon, target)
+    return ImageStatus("stale" if others else "missing", tag, content, found=others)
+
+
+def resolve(client: docker.APIClient, image: str | None, target: Target) -> ImageRef:
+    """Returns the image to make boxes from, pinned by id: this version's own, or the one the user names.
+
+    Blocks. Raises ImageError with every reason for which it cannot serve. What only running it shows is not
+    looked at here: interpreters, users, localhost.
+    """
+    daemon = ImageDaemon(client)
+    if image is not None:
+        return _user_image(daemon, image)
+    sources = read_sources(target)
+    if found := _ours(daemon, sources):
+        return ImageRef(found.id, sources.tag, user_image=False, env=found.env)
+    why = "was built by another version" if _versions(daemon, target) else "is missing"
+    raise ImageError(f"the runner image ({target}) {why}", hint=_build_hint(target))
+
+
+def unfit(image: FoundImage, architecture: str) -> list[str]:
+    """Returns why boxes cannot be made from an image; nothing where they can, as far as it can be read."""
+    reasons: list[str] = []
+    protocol = image.labels.get(LABEL_PROTOCOL)
+    if protocol is None:
+        reasons.append(f"it has no label {LABEL_PROTOCOL}: it is not made from a runner image")
+    elif protocol != str(wire.PROTOCOL):
+        reasons.append(
+            f"its runner speaks protocol {protocol}, and {wire.PROTOCOL} is needed: build it again"
+        )
+    if image.volumes:
+        reasons.append(f"it declares VOLUME {' '.join(image.volumes)}, which is writable and has no limit")
+    if image.architecture != architecture:
+        reasons.append(f"it is made for {image.architecture}, and the daemon runs on {architecture}")
+    return reasons
+
+
+def build(
+    client: docker.APIClient,
+    *,
+    target: Target,
+    base: Base,
+    cache_dir: Path,
+    progress: Callable[[str], None],
+    registry_image: str = REGISTRY_BASE,
+    fresh: bool = False,
+) -> BuiltImage:
+    """Makes sure that the daemon has this version's image; builds it where it has not.
+
+    `fresh` builds anyway, on a new base. Blocks, for minutes at worst; builds that share `cache_dir` take
+    turns. Raises ImageError with the last lines of what failed.
+    """
+    start = time.monotonic()
+    daemon = ImageDaemon(client)
+    request = BaseRequest(read_sources(target), base, registry_image, fresh)
+    if fresh or not (image := _wanted(daemon, request)):
+        with _lock(cache_dir, progress):
+            # Whoever held the lock may have built just this.
+            image = None if fresh else _wanted(daemon, request)
+            if image is None:
+                image = _build(daemon, request, cache_dir, progress)
+                return _built(image, request.sources, start, cached=False)
+    return _built(image, request.sources, start, cached=True)
+
+
+def prune_images(client: docker.APIClient, keep: Collection[str] = ()) -> list[str]:
+    """Removes images that builds of ours left; returns the tags and ids removed, sorted.
+
+    Kept: this version's images, those whose tag or id is in `keep`, the bases of both, and what is in use.
+    """
+    daemon = ImageDaemon(client)
+    targets: tuple[Target, ...] = ("slim", "full")
+    kept = {*keep, *(image_tag(target) for target in targets)}
+    images = {tag: found for tag in daemon.tags(REPOSITORY) if (found := daemon.find(tag))}
+    staying = [found for tag, found in images.items() if tag in kept or found.id in kept]
+    bases = {found.labels.get(LABEL_BASE, "") for found in staying}
+    doomed = [tag for tag, found in images.items() if found not in staying]
+    doomed += [tag for tag in daemon.tags(BOOTSTRAP_REPOSITORY) if tag not in kept | bases]
+    removed = [tag for tag in doomed if daemon.remove(tag)]
+    removed += [stage for stage in daemon.leftover_stages(LABEL_TARGET) if daemon.remove(stage)]
+    return sorted(removed)
+
+
+def _build(
+    daemon: ImageDaemon, request: BaseRequest, cache_dir: Path, progress: Callable[[str], None]
+) -> FoundImage:
+    sources = request.sources
+    architecture = architecture_of(daemon.architecture())
+    base = provide_base(daemon, request, cache_dir, progress)
+    downloads = Downloader(cache_dir, sources.root, architecture, progress).fetch(sources.target)
+    wanted = BuildRequest(
+        tag=sources.tag,
+        target=sources.target,
+        args={**build_args(), "BASE": base},
+        labels={
+            LABEL_PROTOCOL: str(wire.PROTOCOL),
+            LABEL_CONTENT: sources.content,
+            LABEL_TARGET: sources.target,
+            LABEL_BASE: base,
+        },
+        use_cache=not request.fresh,
+    )
+    with tempfile.TemporaryFile(dir=cache_dir) as context:
+        write_context(context, sources, downloads)
+        daemon.build(wanted, context, progress)
+    built = _ours(daemon, sources)
+    if built is None:
+        raise ImageError(f"the build ended without an error and without {sources.tag}")
+    return built
+
+
+def _built(image: FoundImage, sources: Sources, start: float, *, cached: bool) -> BuiltImage:
+    return BuiltImage(image.id, sources.tag, sources.content, time.monotonic() - start, cached)
+
+
+def _wanted(daemon: ImageDaemon, request: BaseRequest) -> FoundImage | None:
+    image = _ours(daemon, request.sources)
+    if image and serves(request.base, image.labels.get(LABEL_BASE, ""), request.registry_image):
+        return image
+    return None
+
+
+def _ours(daemon: ImageDaemon, sources: Sources) -> FoundImage | None:
+    # The label as well: a tag is cut short, and anyone may set one.
+    image = daemon.find(sources.tag)
+    return image if image and image.labels.get(LABEL_CONTENT) == sources.content else None
+
+
+def _versions(daemon: ImageDaemon, target: Target) -> tuple[str, ...]:
+    return tuple(tag for tag in daemon.tags(REPOSITORY) if tag.startswith(f"{REPOSITORY}:{target}-"))
+
+
+def _user_image(daemon: ImageDaemon, name: str) -> ImageRef:
+    found = daemon.find(name)
+    if found is None:
+        raise ImageError(f"the daemon has no image {name}", hint=f"docker pull {name}, or build it")
+    if reasons := unfit(found, daemon.architecture()):
+        raise ImageError(
+            f"image {name} cannot serve: {'; '.join(reasons)}",
+            hint=f"start its Dockerfile with FROM {REPOSITORY}:… and see `{BUILD_HINT}`",
+        )
+    return ImageRef(found.id, name, user_image=True, env=found.env)
+
+
+def _build_hint(target: Target) -> str:
+    return BUILD_HINT if target == "slim" else f"{BUILD_HINT} --target {target}"
+
+
+@contextmanager
+def _lock(cache_dir: Path, progress: Callable[[str], None]) -> Generator[None]:
+    """Holds the cache for one build; the kernel lets go of it should this process die."""
+    cache_dir.mkdir(parents=True, exist_ok=True)
+    with (cache_dir / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress("waiting for another build to end")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
