@@ -1,0 +1,272 @@
+"""How a run ended: from what the runner says and the bytes that were kept to an Outcome. Pure.
+
+Counters and signals are facts. A message in a program's output is only a guess: it is looked for where the program
+failed and no counter answers, and it is said to be a guess, because a program can print whatever it likes.
+"""
+
+from __future__ import annotations
+
+import codecs
+import math
+import re
+from dataclasses import dataclass
+from signal import SIGKILL, SIGXCPU, SIGXFSZ, Signals
+from typing import TYPE_CHECKING, Literal, get_args
+
+from sandbox_skills.errors import RunnerProtocolError, SandboxLostError
+from sandbox_skills.spec import Ending, Exited, Limits, Outcome, Signalled, Stopped
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sandbox_skills.spec import LimitName
+
+RunnerStop = Literal["wall_time", "cpu_time", "output", "cancelled"]
+"""Why the runner itself may end a run; memory is the kernel's doing."""
+
+MAX_COUNT = 2**63 - 1
+"""The largest number a kernel counter holds."""
+
+MAX_SIGNAL = 64
+"""The last real-time signal of Linux."""
+
+SHELL_SIGNAL = 128
+"""A shell reports a child that died of signal n as exit code 128 + n."""
+
+MESSAGES: Mapping[LimitName, re.Pattern[bytes]] = {
+    "pids": re.compile(
+        rb"Resource temporarily unavailable|can't start new thread|Cannot fork|spawn \S+ EAGAIN|fork: retry"
+    ),
+    "disk": re.compile(rb"No space left on device|ENOSPC"),
+    "open_files": re.compile(rb"Too many open files|\bEMFILE\b"),
+    "file_size": re.compile(rb"File too large|\bEFBIG\b|File size limit exceeded"),
+}
+"""What the C library, Python, Node and bash print for EAGAIN, ENOSPC, EMFILE and EFBIG."""
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """What the daemon says of a dead box; `exit_code` None where it does not know."""
+
+    oom: bool
+    exit_code: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """An ENDED payload whose every value has the type and range it must have."""
+
+    exit: int | None
+    signal: int | None
+    stopped: RunnerStop | None
+    oom_kills: int | None
+    pids_max: int | None
+    disk_full: bool
+    inodes_full: bool
+    stdout_bytes: int
+    stderr_bytes: int
+    wall: float
+    cpu: float
+    max_rss: int
+    clean: bool
+
+    def died_of(self, number: Signals) -> bool:
+        """Whether the root process died of that signal, or a shell reported so for its last command."""
+        return self.signal == number or self.exit == SHELL_SIGNAL + number
+
+
+def outcome(ended: Mapping[str, object], *, limits: Limits, stdout: bytes, stderr: bytes) -> Outcome:
+    """Returns what a run did, from its ENDED payload and the output that the host kept of it.
+
+    Raises RunnerProtocolError for a payload that the runner never sends. `sandbox_lives` is False where processes of
+    the run could not be killed: such a box may not run anything else.
+    """
+    facts = _parse(ended)
+    stdout, stderr = stdout[: limits.stdout_bytes], stderr[: limits.stderr_bytes]
+    if facts.stdout_bytes < len(stdout) or facts.stderr_bytes < len(stderr):
+        raise RunnerProtocolError("ENDED counts less output than was sent")
+    ending = _ending(facts, limits)
+    seen = _counted(facts, ending) | _cut(facts, len(stdout), len(stderr))
+    guessed = _guessed(facts, ending, stdout + b"\n" + stderr) - seen
+    return Outcome(
+        ending=ending,
+        limits_hit=seen | guessed,
+        limits_guessed=guessed,
+        stdout=_at_character(stdout, cut=facts.stdout_bytes > len(stdout)),
+        stderr=_at_character(stderr, cut=facts.stderr_bytes > len(stderr)),
+        stdout_truncated="stdout" in seen,
+        stderr_truncated="stderr" in seen,
+        stdout_bytes=facts.stdout_bytes,
+        stderr_bytes=facts.stderr_bytes,
+        wall_seconds=facts.wall,
+        cpu_seconds=facts.cpu,
+        max_rss=facts.max_rss,
+        sandbox_lives=facts.clean,
+    )
+
+
+def box_died(
+    death: Death, error: SandboxLostError, *, stdout: bytes, stderr: bytes, wall_seconds: float
+) -> Outcome:
+    """Returns the outcome of a run that took its whole box with it for want of memory.
+
+    Any other death raises SandboxLostError with what is known, caused by `error`.
+    """
+    if not (death.oom and death.exit_code == SHELL_SIGNAL + SIGKILL):
+        raise SandboxLostError(f"{error.message} ({_told(death)})", hint=error.hint) from error
+    return Outcome(
+        ending=Stopped("memory"),
+        limits_hit=frozenset({"memory"}),
+        stdout=_at_character(stdout, cut=True),
+        stderr=_at_character(stderr, cut=True),
+        stdout_bytes=len(stdout),
+        stderr_bytes=len(stderr),
+        wall_seconds=wall_seconds,
+        sandbox_lives=False,
+    )
+
+
+def _told(death: Death) -> str:
+    code = "unknown exit code" if death.exit_code is None else f"exit code {death.exit_code}"
+    return f"{code}, a process was killed for memory" if death.oom else code
+
+
+def _ending(facts: _Ended, limits: Limits) -> Ending:
+    if facts.stopped:
+        return Stopped(facts.stopped)
+    if facts.oom_kills and facts.died_of(SIGKILL):
+        return Stopped("memory")
+    if _out_of_cpu(facts, limits):
+        return Stopped("cpu_time")
+    if facts.signal is not None:
+        return Signalled(facts.signal)
+    assert facts.exit is not None
+    return Exited(facts.exit)
+
+
+def _out_of_cpu(facts: _Ended, limits: Limits) -> bool:
+    # The kernel's own limit on the root process: SIGXCPU first, SIGKILL a moment later.
+    if limits.cpu_seconds is None:
+        return False
+    if facts.signal == SIGXCPU:
+        return True
+    spent = facts.cpu >= limits.cpu_seconds
+    return spent and (facts.died_of(SIGXCPU) or facts.died_of(SIGKILL))
+
+
+def _counted(facts: _Ended, ending: Ending) -> frozenset[LimitName]:
+    """What a counter or a signal of the kernel shows."""
+    hits: dict[LimitName, bool] = {
+        "memory": bool(facts.oom_kills),
+        "cpu_time": ending == Stopped("cpu_time"),
+        "pids": bool(facts.pids_max),
+        "file_size": facts.signal == SIGXFSZ,
+    }
+    return _true(hits)
+
+
+def _cut(facts: _Ended, stdout: int, stderr: int) -> frozenset[LimitName]:
+    hits: dict[LimitName, bool] = {
+        "stdout": facts.stdout_bytes > stdout,
+        "stderr": facts.stderr_bytes > stderr,
+    }
+    return _true(hits)
+
+
+def _guessed(facts: _Ended, ending: Ending, output: bytes) -> frozenset[LimitName]:
+    """What a full disk suggests, and for a program that failed also its messages and exit code."""
+    full = _true({"disk": facts.disk_full, "inodes": facts.inodes_full})
+    if ending == Exited(0):
+        return full
+    suggested: dict[LimitName, bool] = {
+        "memory": facts.oom_kills is None and ending == Signalled(SIGKILL),
+        "file_size": facts.died_of(SIGXFSZ),
+    }
+    return full | _true(suggested) | _messages(facts, output, full=bool(full))
+
+
+def _messages(facts: _Ended, output: bytes, *, full: bool) -> frozenset[LimitName]:
+    # A counter that reads zero, or a file system that is seen to be full, knows better than a message.
+    known: dict[LimitName, bool] = {"pids": facts.pids_max is not None, "disk": full}
+    return _true({name: bool(pattern.search(output)) for name, pattern in MESSAGES.items()}) - _true(known)
+
+
+def _true(hits: Mapping[LimitName, bool]) -> frozenset[LimitName]:
+    return frozenset(name for name, hit in hits.items() if hit)
+
+
+def _at_character(data: bytes, *, cut: bool) -> bytes:
+    """Returns `data` without the part of a UTF-8 character that a cut left at its end; binary data as it is."""
+    if not cut:
+        return data
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        decoder.decode(data)
+    except UnicodeDecodeError:
+        return data
+    partial = len(decoder.getstate()[0])
+    return data[: len(data) - partial]
+
+
+def _parse(ended: Mapping[str, object]) -> _Ended:
+    facts = _Ended(
+        exit=_optional_count(ended, "exit", 255),
+        signal=_optional_count(ended, "signal", MAX_SIGNAL),
+        stopped=_stop(ended.get("stopped")),
+        oom_kills=_optional_count(ended, "oom_kills"),
+        pids_max=_optional_count(ended, "pids_max"),
+        disk_full=_flag(ended, "disk_full"),
+        inodes_full=_flag(ended, "inodes_full"),
+        stdout_bytes=_count(ended, "stdout_bytes"),
+        stderr_bytes=_count(ended, "stderr_bytes"),
+        wall=_seconds(ended, "wall"),
+        cpu=_seconds(ended, "cpu"),
+        max_rss=_count(ended, "max_rss"),
+        clean=_flag(ended, "clean"),
+    )
+    both = facts.exit is not None and facts.signal is not None
+    neither = facts.exit is None and facts.signal is None
+    if both or facts.signal == 0 or (neither and facts.stopped is None):
+        raise RunnerProtocolError("ENDED has no single ending")
+    return facts
+
+
+def _wrong(name: str) -> RunnerProtocolError:
+    return RunnerProtocolError(f"ENDED has no valid {name!r}")
+
+
+def _stop(value: object) -> RunnerStop | None:
+    reasons: tuple[RunnerStop, ...] = get_args(RunnerStop)
+    for reason in reasons:
+        if value == reason:
+            return reason
+    if value is not None:
+        raise _wrong("stopped")
+    return None
+
+
+def _optional_count(ended: Mapping[str, object], name: str, most: int = MAX_COUNT) -> int | None:
+    return None if ended.get(name) is None else _count(ended, name, most)
+
+
+def _count(ended: Mapping[str, object], name: str, most: int = MAX_COUNT) -> int:
+    value = ended.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+        raise _wrong(name)
+    return value
+
+
+def _seconds(ended: Mapping[str, object], name: str) -> float:
+    value = ended.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _wrong(name)
+    if not 0 <= value <= MAX_COUNT or not math.isfinite(value):
+        raise _wrong(name)
+    return float(value)
+
+
+def _flag(ended: Mapping[str, object], name: str) -> bool:
+    value = ended.get(name)
+    if not isinstance(value, bool):
+        raise _wrong(name)
+    return value

@@ -1,0 +1,341 @@
+"""From a spec to the body of `POST /containers/create`, and what a daemon can guarantee. Pure.
+
+The body says everything that decides isolation, so that neither an image nor a daemon's default can.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sandbox_skills.engines.profile import profile_digest, seccomp_profile
+from sandbox_skills.errors import SettingsError
+from sandbox_skills.spec import BASE_GUARANTEES, KIB, MIB, SKILLS, WORKSPACE, Guarantee
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from sandbox_skills.spec import SandboxId, SandboxLimits, SandboxSpec
+
+__all__ = [
+    "DockerOptions",
+    "create_body",
+    "guarantees",
+    "has_apparmor",
+    "lost_guarantees",
+    "profile_digest",
+    "seccomp_profile",
+]
+
+RUNNER_ARGV = ("/usr/bin/python3", "-I", "-S", "-B", "/opt/sandbox-skills/runner.pyc")
+"""Pid 1 of every box. No shell, init or entry point of the image stands before the runner."""
+
+LABEL_MANAGED = "sandbox-skills.managed"
+LABEL_INSTANCE = "sandbox-skills.instance"
+LABEL_SANDBOX = "sandbox-skills.sandbox"
+LABEL_TENANT = "sandbox-skills.tenant"
+LABEL_RUN = "sandbox-skills.run"
+LABEL_EXPIRES = "sandbox-skills.expires-at"
+"""Unix time in whole seconds after which anyone may remove the box."""
+
+GVISOR = "runsc"
+
+GVISOR_PIDS = 512
+"""gVisor's own threads count against the pids limit; with less it does not start."""
+
+MEMORY_RESERVE = 32 * MIB
+"""Memory that no tmpfs may take, for the runner and the kernel's records: a full tmpfs must not kill the runner."""
+
+TMP, SHM = "/tmp", "/dev/shm"  # noqa: S108  # directories of the box, each of its own tmpfs
+
+TMP_INODES = 8 * KIB
+"""Unpacking or building something takes some thousands; each costs about 1 KiB of the box's memory."""
+
+SHM_INODES = KIB
+"""One for each semaphore or shared array of a process pool."""
+
+STOP_SECONDS = 1
+"""The runner ends when its channel closes; waiting longer for a signal only delays the kill."""
+
+NANO = 1_000_000_000
+
+LEAST: Mapping[str, float] = {
+    "memory": 64 * MIB,  # the reserve and room for an interpreter
+    "cpus": 0.01,  # what Docker takes
+    "pids": 8,  # the runner, a shell and a small pipeline
+    "workspace_bytes": MIB,  # the runner's own directories and a file
+    "workspace_inodes": 64,  # likewise
+    "tmp_bytes": 64 * KIB,  # a tmpfs of 0 bytes would be unlimited
+    "shm_bytes": 64 * KIB,  # likewise
+    "open_files": 32,  # the runner's own descriptors and an interpreter's
+    "file_bytes": KIB,  # a file at all
+}
+"""Below these a box would not come up, or would do so without the limit."""
+
+MOST = 2**53
+"""Above this a JSON number is no longer exact; it also refuses NaN and infinity."""
+
+EMPTIED = (
+    "ALL_PROXY",
+    "FTP_PROXY",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "LD_AUDIT",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "NODE_OPTIONS",
+    "NO_PROXY",
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "PYTHONSTARTUP",
+    "all_proxy",
+    "ftp_proxy",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+)
+"""Variables of an image cannot be unset: what carries proxy passwords or loads code is emptied."""
+
+ENVIRONMENT = {
+    "HOME": str(WORKSPACE / "home"),
+    "LANG": "C.UTF-8",
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONNOUSERSITE": "1",
+}
+"""The runner's own environment; a command gets exactly what its RUN message says."""
+
+ARCHITECTURES = frozenset({"x86_64", "amd64", "aarch64", "arm64"})
+"""What the seccomp profile covers; elsewhere a clone flag is another argument and names are missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class DockerOptions:
+    """What is the same for every box of one engine.
+
+    `seccomp` is the profile's JSON, `skills_dir` the store on the daemon's host, `runtime` None the daemon's default.
+    """
+
+    instance: str
+    seccomp: str
+    runtime: str | None = None
+    skills_dir: Path | None = None
+    apparmor: bool = False
+    oom_score_adj: int = 500
+
+
+def create_body(
+    spec: SandboxSpec,
+    *,
+    image_id: str,
+    uid: int,
+    options: DockerOptions,
+    now: float,
+    sandbox_id: SandboxId,
+) -> dict[str, Any]:
+    """Returns the body that makes one box; `uid` is its group too, `now` is Unix time.
+
+    Raises SettingsError for limits that no box can have.
+    """
+    _check_limits(spec.limits)
+    if uid <= 0:
+        raise SettingsError(f"a sandbox cannot have uid {uid}")
+    return {
+        "Image": image_id,
+        "Entrypoint": list(RUNNER_ARGV),
+        "Cmd": [],
+        "User": f"{uid}:{uid}",
+        "WorkingDir": "/",
+        "Env": _environment(),
+        "Hostname": "sandbox",
+        "Domainname": "",
+        "Labels": _labels(spec, options.instance, sandbox_id, now),
+        "Tty": False,
+        "OpenStdin": True,
+        "StdinOnce": True,
+        "AttachStdin": True,
+        "AttachStdout": True,
+        "AttachStderr": True,
+        "NetworkDisabled": True,
+        "Healthcheck": {"Test": ["NONE"]},
+        "StopSignal": "SIGKILL",
+        "StopTimeout": STOP_SECONDS,
+        "HostConfig": {
+            **_lifetime(options),
+            **_isolation(options),
+            **_limits(spec.limits, options),
+            **_file_systems(spec.limits, uid, options.skills_dir),
+        },
+    }
+
+
+def _environment() -> list[str]:
+    return sorted(f"{name}={value}" for name, value in (dict.fromkeys(EMPTIED, "") | ENVIRONMENT).items())
+
+
+def _labels(spec: SandboxSpec, instance: str, sandbox_id: SandboxId, now: float) -> dict[str, str]:
+    return {
+        LABEL_MANAGED: "1",
+        LABEL_INSTANCE: instance,
+        LABEL_SANDBOX: sandbox_id,
+        LABEL_TENANT: spec.tenant,
+        LABEL_RUN: spec.run,
+        LABEL_EXPIRES: str(int(now + spec.ttl_seconds)),
+    }
+
+
+def _lifetime(options: DockerOptions) -> dict[str, Any]:
+    # An "always" restart or a log on disk would outlive the box. No init: a program could forge frames through it.
+    settings: dict[str, Any] = {
+        "AutoRemove": True,
+        "Init": False,
+        "LogConfig": {"Type": "none", "Config": {}},
+        "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},
+    }
+    return settings | ({"Runtime": options.runtime} if options.runtime else {})
+
+
+def _isolation(options: DockerOptions) -> dict[str, Any]:
+    apparmor = ["apparmor=docker-default"] if options.apparmor else []
+    settings: dict[str, Any] = {
+        "Privileged": False,
+        "CapAdd": [],
+        "CapDrop": ["ALL"],
+        "SecurityOpt": ["no-new-privileges:true", f"seccomp={options.seccomp}", *apparmor],
+        "GroupAdd": [],
+        # NetworkDisabled alone is twice as fast and enough for Docker; others read only this.
+        "NetworkMode": "none",
+        "IpcMode": "private",
+        "CgroupnsMode": "private",
+        "PidMode": "",
+        "UTSMode": "",
+        "Devices": [],
+        "DeviceRequests": [],
+        "PublishAllPorts": False,
+        "PortBindings": {},
+    }
+    # A System V segment goes with its last user. gVisor knows no such setting.
+    sysctls = {} if options.runtime == GVISOR else {"kernel.shm_rmid_forced": "1"}
+    return settings | {"Sysctls": sysctls}
+
+
+def _limits(limits: SandboxLimits, options: DockerOptions) -> dict[str, Any]:
+    return {
+        "Memory": limits.memory,
+        "MemorySwap": limits.memory,
+        "NanoCpus": int(limits.cpus * NANO),
+        "PidsLimit": max(limits.pids, GVISOR_PIDS) if options.runtime == GVISOR else limits.pids,
+        "Ulimits": [
+            _ulimit("nofile", limits.open_files),
+            _ulimit("fsize", limits.file_bytes),
+            _ulimit("core", 0),
+        ],
+        "OomKillDisable": False,
+        "OomScoreAdj": options.oom_score_adj,
+    }
+
+
+def _ulimit(name: str, value: int) -> dict[str, Any]:
+    return {"Name": name, "Soft": value, "Hard": value}
+
+
+def _file_systems(limits: SandboxLimits, uid: int, skills_dir: Path | None) -> dict[str, Any]:
+    return {
+        "ReadonlyRootfs": True,
+        "Binds": [],
+        "Mounts": [] if skills_dir is None else [_store(skills_dir)],
+        "ShmSize": limits.shm_bytes,
+        "Tmpfs": {
+            str(WORKSPACE): _tmpfs(limits.workspace_bytes, limits.workspace_inodes, uid),
+            TMP: _tmpfs(limits.tmp_bytes, TMP_INODES, uid),
+            SHM: _tmpfs(limits.shm_bytes, SHM_INODES, uid),
+        },
+    }
+
+
+def _tmpfs(size: int, inodes: int, uid: int) -> str:
+    # Without "exec" Docker adds noexec, and no script or virtual environment in the workspace would run.
+    return f"rw,exec,nosuid,nodev,size={size},nr_inodes={inodes},mode=0700,uid={uid},gid={uid}"
+
+
+def _store(skills_dir: Path) -> dict[str, Any]:
+    # Not recursive: whatever the host mounts below the store stays out, as it would not be read-only.
+    return {
+        "Type": "bind",
+        "Source": str(skills_dir),
+        "Target": str(SKILLS),
+        "ReadOnly": True,
+        "BindOptions": {"Propagation": "rprivate", "NonRecursive": True},
+    }
+
+
+def _check_limits(limits: SandboxLimits) -> None:
+    for name, least in LEAST.items():
+        value = getattr(limits, name)
+        if not least <= value <= MOST:
+            raise SettingsError(f"a sandbox needs a limit {name} of at least {least:g}, not {value!r}")
+    writable = limits.workspace_bytes + limits.tmp_bytes + limits.shm_bytes
+    if writable > limits.memory - MEMORY_RESERVE:
+        raise SettingsError(
+            f"workspace, /tmp and /dev/shm of {writable} bytes together must stay {MEMORY_RESERVE} below "
+            f"the memory limit of {limits.memory}, as they live in it",
+            hint=f"set the memory limit to {writable + MEMORY_RESERVE} or more",
+        )
+
+
+def guarantees(options: DockerOptions, info: Mapping[str, Any]) -> frozenset[Guarantee]:
+    """Returns what a daemon that says `info` of itself enforces with these options."""
+    extra: set[Guarantee] = set()
+    if options.apparmor and has_apparmor(info):
+        extra.add(Guarantee.APPARMOR)
+    if options.runtime == GVISOR:
+        extra.add(Guarantee.KERNEL_BOUNDARY)
+    return (BASE_GUARANTEES | extra) - lost_guarantees(info, options.runtime).keys()
+
+
+def has_apparmor(info: Mapping[str, Any]) -> bool:
+    """Whether the daemon's host has AppArmor, and with it Docker's default profile."""
+    return "apparmor" in _security(info)
+
+
+def lost_guarantees(info: Mapping[str, Any], runtime: str | None = None) -> dict[Guarantee, str]:
+    """Returns what a daemon that says `info` of itself cannot enforce, each with the reason."""
+    if info.get("OSType", "linux") != "linux":
+        return dict.fromkeys(Guarantee, f"the daemon runs {info.get('OSType')} containers")
+    if runtime == GVISOR:
+        inodes = {Guarantee.INODES: "gVisor's tmpfs counts no inodes; only the memory limit holds them"}
+        return _lost_cgroup(info) | inodes
+    return _lost_cgroup(info) | _lost_seccomp(info)
+
+
+def _lost_cgroup(info: Mapping[str, Any]) -> dict[Guarantee, str]:
+    rootless = " of a rootless daemon, which needs cgroup v2 and delegated controllers"
+    where = f"the cgroup{rootless if 'rootless' in _security(info) else ''}"
+    if info.get("CgroupDriver") == "none":
+        return dict.fromkeys((Guarantee.MEMORY, Guarantee.PIDS, Guarantee.CPU), f"{where} limits nothing")
+    controllers = {
+        Guarantee.MEMORY: ("MemoryLimit", "memory"),
+        Guarantee.PIDS: ("PidsLimit", "the number of processes"),
+        Guarantee.CPU: ("CpuCfsQuota", "CPU time"),
+    }
+    return {
+        name: f"{where} does not limit {what}"
+        for name, (key, what) in controllers.items()
+        if info.get(key) is not True
+    }
+
+
+def _lost_seccomp(info: Mapping[str, Any]) -> dict[Guarantee, str]:
+    if "seccomp" not in _security(info):
+        return {Guarantee.SECCOMP: "the daemon or its kernel has no seccomp"}
+    architecture = info.get("Architecture")
+    if architecture not in ARCHITECTURES:
+        return {Guarantee.SECCOMP: f"the profile does not cover {architecture}"}
+    return {}
+
+
+def _security(info: Mapping[str, Any]) -> set[str]:
+    """Returns the names in SecurityOptions, which read like `name=seccomp,profile=default`."""
+    options = info.get("SecurityOptions") or ()
+    return {part.removeprefix("name=") for option in options for part in str(option).split(",")[:1]}

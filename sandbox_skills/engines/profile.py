@@ -1,0 +1,36 @@
+"""The seccomp profile that engines apply: found, minified and named by its digest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from pathlib import Path
+
+from sandbox_skills.errors import SettingsError
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def profile_path() -> Path:
+    """Returns the profile's file: of the installed package, else of the repository."""
+    packaged = PACKAGE / "_data" / "config" / "seccomp.json"
+    return packaged if packaged.is_file() else PACKAGE.parent / "config" / "seccomp.json"
+
+
+@cache
+def seccomp_profile() -> str:
+    """Returns the profile as compact JSON, as the Engine API takes it; raises SettingsError without one."""
+    path = profile_path()
+    try:
+        profile = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            f"the seccomp profile {path} cannot be read: {error}", hint="reinstall sandbox-skills"
+        ) from error
+    return json.dumps(profile, separators=(",", ":"), sort_keys=True)
+
+
+def profile_digest() -> str:
+    """Returns the SHA-256 of the profile in hexadecimal: what a run record and a check's cache name it by."""
+    return hashlib.sha256(seccomp_profile().encode()).hexdigest()
