@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import stat
@@ -87,9 +86,7 @@ def read_head(root: Path, script: str) -> bytes:
         with open_root(root) as root_fd:
             script_fd = open_following_inside(root_fd, path, os.O_RDONLY)
     except OSError as error:
-        if error.errno in {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENXIO, errno.ENAMETOOLONG}:
-            raise ScriptNotFoundError(f"the skill has no script {shown(script)}") from error
-        raise ScriptNotFoundError(f"script {shown(script)} cannot be read: {error.strerror}") from error
+        raise ScriptNotFoundError(f"the skill has no script {shown(script)}: {error.strerror}") from error
     try:
         if not stat.S_ISREG(os.fstat(script_fd).st_mode):
             raise ScriptNotFoundError(f"{shown(script)} in the skill is not a file")

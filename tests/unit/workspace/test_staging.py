@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -18,7 +19,7 @@ import pytest
 from sandbox_skills.errors import EngineError, SettingsError, SkillNotFoundError, SkillUnsafeError
 from sandbox_skills.spec import SKILLS
 from sandbox_skills.workspace import staging
-from sandbox_skills.workspace.skill_digest import tree_digest
+from sandbox_skills.workspace.skill_digest import CHUNK, tree_digest
 from sandbox_skills.workspace.skill_tree import StageLimits
 from sandbox_skills.workspace.staging import SkillStore
 from sandbox_skills.workspace.store_directory import StoreDirectory
@@ -335,13 +336,41 @@ async def test_a_swap_in_the_middle_of_the_reading_is_an_error(
 
     def slow(descriptor: int, size: int) -> bytes:
         data = read(descriptor, size)
-        with (skill / "scripts" / "deep" / "data").open("r+b") as file:
-            file.write(b"x")
+        if size == CHUNK:
+            os.truncate(skill / "scripts" / "deep" / "data", CHUNK)
         return data
 
-    monkeypatch.setattr("sandbox_skills.workspace.skill_digest.os.read", slow)
-    with pytest.raises(SkillUnsafeError, match="changed while"):
+    monkeypatch.setattr(os, "read", slow)
+    with pytest.raises(SkillUnsafeError, match="'scripts/deep/data' changed while"):
         await store.stage(skill, tenant="t")
+
+
+async def test_a_file_or_folder_that_may_not_be_read_is_said(
+    store: SkillStore, skill: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = os.open
+
+    def denied(path: str, *args: int, **kwargs: int) -> int:
+        if path == forbidden:
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return opened(path, *args, **kwargs)
+
+    monkeypatch.setattr(os, "open", denied)
+    for forbidden in ("run.sh", "deep"):
+        with pytest.raises(SkillUnsafeError, match=rf"{forbidden}'.* cannot be read: Permission denied"):
+            await store.stage(skill, tenant="t")
+
+
+async def test_a_copy_that_cannot_be_moved_is_an_error_of_the_store(
+    store: SkillStore, skill: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(self: Path, target: Path) -> Path:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "rename", denied)
+    with pytest.raises(EngineError, match="cannot be written"):
+        await store.stage(skill, tenant="t")
+    assert copies(store) == []
 
 
 async def test_a_copy_is_named_by_what_it_holds(
