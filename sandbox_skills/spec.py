@@ -81,7 +81,7 @@ class CollectLimits:
     """Ceilings of one collection.
 
     A file over `file_bytes` is cut there and said to be truncated; one that what is left of `total_bytes` does not
-    hold ends the collection.
+    hold is left out.
     """
 
     files: int = 100

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from sandbox_skills.engines.base import Engine
+    from sandbox_skills.engines.doctor import DoctorOptions
     from sandbox_skills.settings import Settings
 
 
@@ -80,4 +81,18 @@ def engine(settings: Settings, store: SkillStore) -> Engine:
             use_apparmor=settings.docker.apparmor != "off",
             timeout_seconds=settings.docker.timeout_seconds,
         ),
+    )
+
+
+def doctor_options(settings: Settings) -> DoctorOptions:
+    """Returns what `doctor` is to examine for these settings."""
+    from sandbox_skills.engines.doctor import DoctorOptions  # noqa: PLC0415  # docker-py is slow to import
+
+    return DoctorOptions(
+        data_dir=settings.data_dir,
+        connection=docker_connection(settings.docker),
+        image=settings.image.name,
+        target=settings.image.target,
+        runtime=settings.docker.runtime,
+        needs=sandbox_spec(settings).needs,
     )

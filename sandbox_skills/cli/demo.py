@@ -66,7 +66,9 @@ async def _demo(settings: Settings, folder: Path) -> tuple[RunResult, list[dict[
 def _show(worked: RunResult, saved: dict[str, str], attempts: list[dict[str, Any]]) -> None:
     seconds = worked.outcome.wall_seconds
     out.print(f"allowed  {COMMAND}", markup=False)
-    out.print(f"         exit code {_code(worked)} after {seconds:.2f} s, stdout: {_text(worked)}", markup=False)
+    out.print(
+        f"         exit code {_code(worked)} after {seconds:.2f} s, stdout: {_text(worked)}", markup=False
+    )
     for name, content in saved.items():
         out.print(f"         {name}: {' '.join(content.split())}", markup=False)
     for row in attempts:
@@ -82,4 +84,7 @@ def _code(worked: RunResult) -> object:
 
 
 def _text(worked: RunResult) -> str:
-    return harmless(worked.outcome.stdout.decode(errors="backslashreplace").strip()) or "(empty, it went to the file)"
+    return (
+        harmless(worked.outcome.stdout.decode(errors="backslashreplace").strip())
+        or "(empty, it went to the file)"
+    )

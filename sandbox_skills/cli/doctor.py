@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -30,11 +31,13 @@ def doctor(
     with working("looking at this host"):
         checks = run_async(examine(doctor_options(options.settings())))
     if as_json:
-        print_json({"state": worst(checks), "checks": [check.as_dict() for check in checks]})
+        print_json({"state": worst(checks), "checks": [asdict(check) for check in checks]})
     else:
         for check in checks:
             out.print(
-                Text.assemble((f"{check.state:8}", STYLES[check.state]), f"{check.name}: ", harmless(check.detail))
+                Text.assemble(
+                    (f"{check.state:8}", STYLES[check.state]), f"{check.name}: ", harmless(check.detail)
+                )
             )
             if check.fix:
                 out.print(Text.assemble(" " * 8, ("fix: ", "bold"), harmless(check.fix)))

@@ -7,12 +7,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
-import click
 import typer
 
 from sandbox_skills.cli import demo, doctor, gc, image, run, skills
 from sandbox_skills.cli.context import GlobalOptions, StoppedBySignalError
-from sandbox_skills.cli.exits import USAGE, error_code
+from sandbox_skills.cli.exits import error_code
 from sandbox_skills.cli.terminal import complain, err
 from sandbox_skills.errors import SandboxSkillsError
 
@@ -57,33 +56,26 @@ def main_options(
 ) -> None:
     """Holds the options that stand before a command's name."""
     del show_version
-    context.obj = GlobalOptions(tuple(skills_roots or ()), config, engine)
+    options: GlobalOptions = context.obj
+    options.skills, options.config, options.engine = tuple(skills_roots or ()), config, engine
 
 
 def main() -> None:
-    """Runs the program and exits with the code that DESIGN's table gives."""
+    """Runs the program and exits with the code that `exits` gives."""
     sys.exit(_main(sys.argv[1:]))
 
 
 def _main(arguments: list[str]) -> int:
-    command = typer.main.get_command(app)
     options = GlobalOptions()
     try:
-        with command.make_context("sandbox-skills", list(arguments)) as context:
-            try:
-                return int(command.invoke(context) or 0)
-            finally:
-                options = context.obj or options
+        typer.main.get_command(app).main(arguments, prog_name="sandbox-skills", obj=options)
     except SandboxSkillsError as error:
         complain(error, as_json=options.as_json)
         return error_code(error)
     except StoppedBySignalError as error:
         err.print("stopped; nothing is left running")
         return error.code
-    except click.exceptions.Exit as error:
-        return error.exit_code
-    except click.ClickException as error:
-        error.show()
-        return USAGE
-    except click.Abort:
-        return StoppedBySignalError(130).code
+    except SystemExit as stop:
+        # The library ends the program itself: 0, a command's own code, 2 for a usage error.
+        return stop.code if isinstance(stop.code, int) else 0
+    return 0

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sandbox_skills.settings import Settings
+    from sandbox_skills.spec import Limits
     from sandbox_skills.workspace.manager import Invocation, RunResult
 
 LOCAL_TENANT = "local"
@@ -40,7 +41,9 @@ def run(
     ] = None,
     script: Annotated[
         str | None,
-        typer.Option("--script", metavar="PATH", help="A script of the skill instead; ARGV are its arguments."),
+        typer.Option(
+            "--script", metavar="PATH", help="A script of the skill instead; ARGV are its arguments."
+        ),
     ] = None,
     output: Annotated[
         list[str] | None, typer.Option("--output", metavar="GLOB", help="Files to collect, such as 'out/**'.")
@@ -65,7 +68,9 @@ def run(
     out_dir: Annotated[
         Path, typer.Option("--out-dir", metavar="DIR", help="Where collected files go.")
     ] = Path(),
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, output included.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the result as JSON, output included.")
+    ] = False,
 ) -> None:
     """Run a command of a skill in a sandbox, stream its output, collect its files."""
     options: GlobalOptions = context.obj
@@ -107,7 +112,9 @@ def _invocation(argv: Sequence[str], command: str | None, script: str | None) ->
     if script is not None:
         return Script(script, tuple(argv))
     if not argv:
-        raise CommandError("no command was given", hint="end with `-- python3 scripts/x.py`, or use --command")
+        raise CommandError(
+            "no command was given", hint="end with `-- python3 scripts/x.py`, or use --command"
+        )
     return Argv(tuple(argv))
 
 
@@ -131,7 +138,7 @@ def _input(text: str) -> Input:
     return Input(Path(source), target)
 
 
-def _limits(settings: Settings, timeout: float | None) -> object:
+def _limits(settings: Settings, timeout: float | None) -> Limits:
     limits = settings.run_limits()
     if timeout is None:
         return limits

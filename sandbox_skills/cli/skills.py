@@ -57,8 +57,9 @@ def list_skills(context: typer.Context, as_json: JsonOption = False) -> None:
         print_json([_row(spec) for spec in result.skills])
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("NAME", "DESCRIPTION", "FOLDER"):
-        table.add_column(title, overflow="ellipsis", no_wrap=True)
+    table.add_column("NAME", overflow="fold")
+    table.add_column("DESCRIPTION", overflow="ellipsis", no_wrap=True)
+    table.add_column("FOLDER", overflow="fold")
     for spec in result.skills:
         table.add_row(*(Text(harmless(text)) for text in (spec.name, spec.description, _near(spec.dir))))
     out.print(table if result.skills else "no skills found; name a folder of skills with --skills DIR")
@@ -77,10 +78,21 @@ def show(
     options.as_json = as_json
     spec = _require(options.settings(), name)
     files = list_skill_resources(spec)
-    groups = {"scripts": files.scripts, "references": files.references, "assets": files.assets, "other": files.other}
+    groups = {
+        "scripts": files.scripts,
+        "references": files.references,
+        "assets": files.assets,
+        "other": files.other,
+    }
     if as_json:
-        extra = {"license": spec.license, "compatibility": spec.compatibility, "allowed_tools": spec.allowed_tools}
-        print_json({**_row(spec), **extra, "metadata": dict(spec.metadata), "files": groups, "body": spec.body})
+        extra = {
+            "license": spec.license,
+            "compatibility": spec.compatibility,
+            "allowed_tools": spec.allowed_tools,
+        }
+        print_json(
+            {**_row(spec), **extra, "metadata": dict(spec.metadata), "files": groups, "body": spec.body}
+        )
         return
     _print_field("name", spec.name)
     _print_field("description", spec.description)

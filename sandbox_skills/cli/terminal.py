@@ -16,10 +16,23 @@ if TYPE_CHECKING:
 
     from sandbox_skills.errors import SandboxSkillsError
 
-out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+PIPE_WIDTH = 4096
+"""Columns of a table in a pipe: whoever reads it there wants whole values."""
 
-_VISIBLE = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F, *range(0x80, 0xA0)) if chr(code) not in "\n\t"}
+
+def _console(*, stderr: bool) -> Console:
+    console = Console(stderr=stderr, highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        console.width = PIPE_WIDTH
+    return console
+
+
+out = _console(stderr=False)
+err = _console(stderr=True)
+
+_VISIBLE = {
+    code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F, *range(0x80, 0xA0)) if chr(code) not in "\n\t"
+}
 
 
 def print_json(value: Any) -> None:  # noqa: ANN401  # whatever json can write

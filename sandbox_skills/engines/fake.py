@@ -232,7 +232,7 @@ class FakeSandbox:
             if take < len(data) or take > left:
                 hit.add("collected_bytes")
             if take > left:
-                break
+                continue
             left -= take
             found.append(FoundFile(path, len(data), 0o644, truncated=take < len(data)))
             sink.begin(found[-1])

@@ -1,0 +1,38 @@
+"""`make bench`: what a sandbox costs, beside the alternatives, in one process; exit 1 where a bound is missed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.bench.report import Row, as_markdown, machine, missed
+from tests.bench.scenarios import Bench
+
+RESULTS = Path(__file__).parent / "results"
+
+
+async def measure(folder: Path) -> list[Row]:
+    """Measures every row; the pairs that are compared are taken in turns."""
+    async with Bench.opened(folder) as bench:
+        return [row async for row in bench.rows()]
+
+
+def main() -> int:
+    """Prints the table and keeps it; returns 1 when a ratio misses its bound."""
+    with tempfile.TemporaryDirectory(prefix="sandbox-skills-bench-") as folder:
+        rows = asyncio.run(measure(Path(folder)))
+    facts = machine()
+    RESULTS.mkdir(exist_ok=True)
+    text = as_markdown(rows, facts)
+    (RESULTS / "bench.md").write_text(text, encoding="utf-8")
+    data = {"machine": facts, "rows": [row.as_dict() for row in rows]}
+    (RESULTS / "bench.json").write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    sys.stdout.write(text)
+    return 1 if missed(rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,269 @@
+"""The things that are measured, each through the public interface of what it stands for."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import threading
+import time
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import docker
+
+from sandbox_skills.engines import image
+from sandbox_skills.engines.docker import DockerEngine, DockerEngineOptions
+from sandbox_skills.engines.docker_config import DockerOptions, create_body, seccomp_profile
+from sandbox_skills.engines.pool import PooledEngine
+from sandbox_skills.spec import MIB, CollectLimits, Limits, SandboxId, SandboxLimits, SandboxSpec
+from sandbox_skills.workspace.manager import Argv, RunRequest, Shell, WorkspaceManager
+from sandbox_skills.workspace.staging import SkillStore
+from tests.bench.report import Bound, Row
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+ROUNDS = 40
+"""Samples of a row: above the 30 that a p95 needs to mean anything."""
+
+BIG = 64 * MIB
+FLOOD = 1024 * MIB
+TENANT = "bench"
+TRUE = RunRequest(Argv(("true",)))
+SPEC = SandboxSpec(limits=SandboxLimits(memory=768 * MIB))
+
+
+@dataclass(slots=True)
+class Bench:
+    """Everything the scenarios share."""
+
+    folder: Path
+    client: docker.APIClient
+    store: SkillStore
+    engine: DockerEngine
+    pool: PooledEngine
+    skill: Path
+    medians: dict[str, float] = field(default_factory=dict[str, float])
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls, folder: Path) -> AsyncIterator[Bench]:
+        """Makes a store, an engine and a warm pool, and ends them."""
+        store = SkillStore(folder / "store")
+        options = DockerEngineOptions(
+            data_dir=folder / "engine", skills_dir=store.mount_dir, marker=store.marker()
+        )
+        skill = folder / "skill"
+        skill.mkdir()
+        (skill / "SKILL.md").write_text("---\nname: skill\ndescription: Nothing.\n---\n", encoding="utf-8")
+        engine = DockerEngine(options)
+        async with PooledEngine(engine, SPEC, size=2) as pool:
+            yield cls(folder, docker.APIClient(version="auto"), store, engine, pool, skill)
+
+    async def rows(self) -> AsyncIterator[Row]:
+        """Yields every row, in the order of the table."""
+        host, warm = await self.host_and_warm()
+        exec_row, docker_run = await self.docker_exec(), await self.docker_run()
+        raw, cold = await self.raw_and_cold()
+        warm = replace(
+            warm,
+            bounds=(
+                Bound("warm ÷ host", warm.p50 / host.p50, 4.0, at_most=True),
+                Bound("docker exec ÷ warm", exec_row.p50 / warm.p50, 20.0, at_most=False),
+            ),
+        )
+        cold = replace(cold, bounds=(Bound("cold ÷ raw", cold.p50 / raw.p50, 1.3, at_most=True),))
+        for row in (host, warm, exec_row, docker_run, raw, cold):
+            yield row
+        archive, collect = await self.archive_and_collect()
+        yield archive
+        ratio = collect.p50 / archive.p50
+        yield replace(collect, bounds=(Bound("collect ÷ get_archive", ratio, 0.4, at_most=False),))
+        for name, live in (("kept", False), ("streamed live", True)):
+            grown = await self.flood(live=live)
+            bound = Bound("growth in MiB", grown, 32.0, at_most=True)
+            yield Row(f"host memory for 1 GiB of output, {name}", (grown,), "MiB", (bound,))
+
+    async def host_and_warm(self) -> tuple[Row, Row]:
+        """A process of the host, and a pooled single-use run through the manager, in turns."""
+        manager = WorkspaceManager(self.pool, self.store, spec=SPEC)
+        host: list[float] = []
+        warm: list[float] = []
+        for _ in range(ROUNDS):
+            await self.pool.filled()
+            host.append(timed(lambda: subprocess.run(["true"], check=True)))
+            warm.append(await self._run(manager))
+        return Row("host: subprocess.run(['true'])", tuple(host)), Row("warm: pooled run of true", tuple(warm))
+
+    async def raw_and_cold(self) -> tuple[Row, Row]:
+        """Docker's own cost of the same container, and a run without a pool, in turns."""
+        await self.pool.filled()
+        raw: list[float] = []
+        cold: list[float] = []
+        manager = WorkspaceManager(self.engine, self.store, spec=SPEC)
+        for _ in range(ROUNDS):
+            raw.append(await asyncio.to_thread(timed, self._raw_container))
+            cold.append(await self._run(manager))
+        return Row("Docker: create, start, kill, remove", tuple(raw)), Row("cold: run of true", tuple(cold))
+
+    async def docker_exec(self) -> Row:
+        """`true` in a container that runs already, as other sandboxes do it."""
+        with self._container() as name:
+            samples = [await asyncio.to_thread(timed, lambda: self._exec(name)) for _ in range(ROUNDS)]
+        return Row("docker exec of true", tuple(samples))
+
+    async def docker_run(self) -> Row:
+        """`docker run --rm` of `true`, as its CLI does it: create, start, wait, remove."""
+        samples = [await asyncio.to_thread(timed, self._run_rm) for _ in range(ROUNDS)]
+        return Row("docker run --rm of true", tuple(samples))
+
+    async def archive_and_collect(self) -> tuple[Row, Row]:
+        """64 MiB out of a volume by Docker's archive, and out of a workspace by a collection."""
+        archive: list[float] = []
+        collect: list[float] = []
+        limits = CollectLimits(file_bytes=BIG, total_bytes=BIG)
+        manager = WorkspaceManager(self.pool, self.store, spec=SPEC)
+        with self._container(volume=True) as name:
+            self._exec(name, f"head -c {BIG} /dev/urandom > /data/big")
+            async with manager.session(tenant=TENANT) as session:
+                staged = await session.stage(self.skill)
+                await session.run(staged, RunRequest(Shell(f"head -c {BIG} /dev/urandom > out/big")))
+                request = replace(TRUE, outputs=("out/*",), out_dir=self.folder / "out", collect=limits)
+                for _ in range(ROUNDS):
+                    seconds = await asyncio.to_thread(timed, lambda: self._archive(name))
+                    archive.append(BIG / MIB / seconds * 1000)
+                    seconds = await timed_async(lambda: session.run(staged, request))
+                    collect.append(BIG / MIB / seconds * 1000)
+        assert (self.folder / "out" / "out" / "big").stat().st_size == BIG
+        return (
+            Row("get_archive of 64 MiB from a volume", tuple(archive), "MiB/s"),
+            Row("collection of 64 MiB, with its run", tuple(collect), "MiB/s"),
+        )
+
+    async def flood(self, *, live: bool) -> float:
+        """Returns the MiB that this process grows by while a program prints 1 GiB."""
+        manager = WorkspaceManager(self.pool, self.store, spec=SPEC)
+        seen = 0
+
+        def sink(_stream: str, data: bytes, /) -> None:
+            nonlocal seen
+            seen += len(data)
+
+        request = RunRequest(Shell(f"head -c {FLOOD} /dev/zero"), limits=Limits(output_bytes=2 * FLOOD))
+        await self.pool.filled()
+        before = rss()
+        with peak() as highest:
+            result = await manager.run(self.skill, request, tenant=TENANT, on_output=sink if live else None)
+        assert result.outcome.ok
+        assert result.outcome.stdout_bytes == FLOOD
+        assert seen == (FLOOD if live else 0)
+        return max(0.0, max(highest) - before)
+
+    async def _run(self, manager: WorkspaceManager) -> float:
+        result: list[Any] = []
+
+        async def once() -> None:
+            result.append(await manager.run(self.skill, TRUE, tenant=TENANT))
+
+        milliseconds = await timed_async(once)
+        assert result[0].outcome.ok
+        return milliseconds
+
+    def _body(self) -> dict[str, Any]:
+        options = DockerOptions(
+            instance="bench", seccomp=seccomp_profile(), skills_dir=self.store.mount_dir
+        )
+        ref = image.resolve(self.client, None, "slim")
+        return create_body(
+            SPEC,
+            image_id=ref.id,
+            uid=image.UID_FIRST,
+            options=options,
+            now=time.time(),
+            sandbox_id=SandboxId("bench"),
+        )
+
+    def _raw_container(self) -> None:
+        name = self.client.create_container_from_config(self._body())["Id"]  # type: ignore[no-untyped-call]
+        self.client.start(name)
+        self.client.kill(name)
+        try:
+            self.client.remove_container(name, force=True)
+        except docker.errors.APIError as error:
+            if error.status_code not in {404, 409}:
+                raise
+
+    @contextmanager
+    def _container(self, *, volume: bool = False) -> Iterator[str]:
+        body = self._body()
+        body |= {"Entrypoint": ["sleep", "600"], "User": "0:0"}
+        if volume:
+            body["Volumes"] = {"/data": {}}
+        name: str = self.client.create_container_from_config(body)["Id"]  # type: ignore[no-untyped-call]
+        self.client.start(name)
+        try:
+            yield name
+        finally:
+            self.client.remove_container(name, force=True, v=True)
+
+    def _exec(self, name: str, command: str = "true") -> None:
+        started = self.client.exec_create(name, ["sh", "-c", command] if " " in command else [command])["Id"]
+        self.client.exec_start(started)
+        assert self.client.exec_inspect(started)["ExitCode"] == 0
+
+    def _run_rm(self) -> None:
+        body = self._body() | {"Entrypoint": ["true"], "OpenStdin": False, "StdinOnce": False}
+        body["HostConfig"] = body["HostConfig"] | {"AutoRemove": False}
+        name = self.client.create_container_from_config(body)["Id"]  # type: ignore[no-untyped-call]
+        self.client.start(name)
+        assert self.client.wait(name)["StatusCode"] == 0
+        self.client.remove_container(name)
+
+    def _archive(self, name: str) -> None:
+        chunks, _ = self.client.get_archive(name, "/data/big")
+        with (self.folder / "archive.tar").open("wb") as file:
+            for chunk in chunks:
+                file.write(chunk)
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Returns the milliseconds that `work` took."""
+    start = time.perf_counter()
+    work()
+    return (time.perf_counter() - start) * 1000
+
+
+async def timed_async(work: Callable[[], Awaitable[object]]) -> float:
+    """Returns the milliseconds that `work` took."""
+    start = time.perf_counter()
+    await work()
+    return (time.perf_counter() - start) * 1000
+
+
+def rss() -> float:
+    """Returns this process's resident memory in MiB."""
+    text = Path("/proc/self/status").read_text(encoding="utf-8")
+    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("VmRSS")) / 1024
+
+
+@contextmanager
+def peak() -> Iterator[list[float]]:
+    """Samples resident memory while the block lasts."""
+    samples = [rss()]
+    ended = threading.Event()
+
+    def sample() -> None:
+        while not ended.wait(0.005):
+            samples.append(rss())
+
+    thread = threading.Thread(target=sample, daemon=True)
+    thread.start()
+    try:
+        yield samples
+    finally:
+        ended.set()
+        thread.join()
+
+
