@@ -136,11 +136,13 @@ def create_body(
 ) -> dict[str, Any]:
     """Returns the body that makes one box; `uid` is its group too, `now` is Unix time.
 
-    Raises SettingsError for limits that no box can have.
+    Raises SettingsError for limits or a time to live that no box can have.
     """
     _check_limits(spec.limits)
     if uid <= 0:
         raise SettingsError(f"a sandbox cannot have uid {uid}")
+    if not 0 < spec.ttl_seconds <= MOST:
+        raise SettingsError(f"a sandbox cannot live for {spec.ttl_seconds} seconds")
     return {
         "Image": image_id,
         "Entrypoint": list(RUNNER_ARGV),

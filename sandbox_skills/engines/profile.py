@@ -6,6 +6,7 @@ import hashlib
 import json
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from sandbox_skills.errors import SettingsError
 
@@ -20,10 +21,10 @@ def profile_path() -> Path:
 
 @cache
 def seccomp_profile() -> str:
-    """Returns the profile as compact JSON, as the Engine API takes it; raises SettingsError without one."""
+    """Returns the profile as compact JSON without its comments; raises SettingsError without one."""
     path = profile_path()
     try:
-        profile = json.loads(path.read_bytes())
+        profile = json.loads(path.read_bytes(), object_hook=_without_comment)
     except (OSError, ValueError) as error:
         raise SettingsError(
             f"the seccomp profile {path} cannot be read: {error}", hint="reinstall sandbox-skills"
@@ -34,3 +35,7 @@ def seccomp_profile() -> str:
 def profile_digest() -> str:
     """Returns the SHA-256 of the profile in hexadecimal: what a run record and a check's cache name it by."""
     return hashlib.sha256(seccomp_profile().encode()).hexdigest()
+
+
+def _without_comment(rule: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in rule.items() if name != "comment"}

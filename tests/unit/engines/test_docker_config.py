@@ -191,6 +191,12 @@ def test_a_limit_that_would_be_none_or_nonsense_is_refused(name: str, value: flo
         body(with_limits(**{name: value}))
 
 
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_time_to_live_that_never_ends_or_is_over_is_refused(seconds: float) -> None:
+    with pytest.raises(SettingsError, match="seconds"):
+        body(replace(SPEC, ttl_seconds=seconds))
+
+
 def test_tmpfs_that_could_fill_the_memory_is_refused_with_the_memory_it_would_take() -> None:
     exact = with_limits(memory=336 * MIB + 32 * MIB)
     assert host(exact)["Memory"] == 368 * MIB

@@ -188,10 +188,13 @@ def test_blocks_cover_everything_but_the_forbidden_exactly_once(bits: int, data:
     assert covered == [n for n in everything if n not in forbidden]
 
 
-def test_the_profile_is_given_as_one_line_of_json() -> None:
+def test_the_profile_is_given_as_one_line_of_json_without_its_reasons() -> None:
     text = profile.seccomp_profile()
     assert "\n" not in text
-    assert json.loads(text) == seccomp.docker_profile()
+    applied, table = json.loads(text), seccomp.docker_profile()
+    for rule in table["syscalls"]:
+        assert rule.pop("comment")
+    assert applied == table
 
 
 def test_the_digest_names_the_profile() -> None:
