@@ -1,0 +1,233 @@
+"""Looks at everything that sandboxes on Docker need, and says what to do about each fault.
+
+Gathers facts; `doctor_checks` and `doctor_daemon` judge them. A look that fails is itself a finding.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import platform
+import pwd
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import anyio
+import anyio.to_thread
+
+from sandbox_skills.engines import image
+from sandbox_skills.engines.docker_client import DockerConnection, address, connect, translated
+from sandbox_skills.engines.docker_config import LABEL_MANAGED
+from sandbox_skills.engines.doctor_checks import (
+    DATA_NEEDS,
+    DOCKER_NEEDS,
+    Check,
+    Directory,
+    SocketAccess,
+    Space,
+    State,
+    arranged,
+    directory_check,
+    failure,
+    image_check,
+    leftovers_check,
+    space_check,
+    temporary_check,
+    unreachable,
+    worst,
+)
+from sandbox_skills.engines.doctor_daemon import clock_check, daemon_checks
+from sandbox_skills.engines.doctor_facts import Daemon, clock_skew, known
+from sandbox_skills.engines.instance import dead_instances
+from sandbox_skills.errors import EngineUnavailableError, SandboxSkillsError
+from sandbox_skills.spec import BASE_GUARANTEES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import docker
+
+    from sandbox_skills.engines.attach import DaemonAddress
+    from sandbox_skills.engines.image_source import Target
+    from sandbox_skills.spec import Guarantee
+
+__all__ = ["Check", "DoctorOptions", "State", "examine", "worst"]
+
+KNOCK_SECONDS = 10.0
+"""A host that drops our packets would hold a thread for minutes; one that lives takes under a second."""
+
+STALE_SECONDS = 3600.0
+"""From when on the store's own cleaning takes an unfinished copy for abandoned; the largest takes seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorOptions:
+    """What is to be examined: the engine's options, and what a sandbox must hold.
+
+    `temporary_dirs` are directories where unfinished copies are written.
+    """
+
+    data_dir: Path
+    connection: DockerConnection = field(default_factory=DockerConnection)
+    image: str | None = None
+    target: Target = "slim"
+    runtime: str | None = None
+    needs: frozenset[Guarantee] = BASE_GUARANTEES
+    temporary_dirs: tuple[Path, ...] = ()
+
+
+async def examine(options: DoctorOptions) -> list[Check]:
+    """Returns every finding, the most severe first. Starts and changes nothing; raises nothing."""
+    checks = await _engine(options)
+    for name, gather in (
+        ("data directory", _data_directory),
+        ("data disk", _data_disk),
+        ("temporary files", _temporary_files),
+    ):
+        checks += await _gathered(name, partial(gather, options))
+    return arranged(checks)
+
+
+async def _engine(options: DoctorOptions) -> list[Check]:
+    try:
+        client = await _connected(options.connection)
+    except SandboxSkillsError as error:
+        access = await anyio.to_thread.run_sync(_socket_access, options.connection)
+        return [unreachable(error, access)]
+    except Exception as error:  # noqa: BLE001  # whatever ails the connection is the finding
+        return [failure("engine", error)]
+    try:
+        checks = [Check("engine", "ok", f"answers at {options.connection.host}")]
+        for name, gather in (("daemon", _daemon), ("image", _image), ("leftovers", _leftovers)):
+            checks += await _gathered(name, partial(gather, options, client))
+        return checks
+    finally:
+        client.close()
+
+
+async def _connected(connection: DockerConnection) -> docker.APIClient:
+    await _knock(address(connection))
+    return await anyio.to_thread.run_sync(connect, connection)
+
+
+async def _knock(where: DaemonAddress) -> None:
+    """Finds out by a bare connection, which can be given up, whether anything listens."""
+    name = where.path or f"{where.host}:{where.port}"
+    try:
+        with anyio.fail_after(KNOCK_SECONDS), translated(f"reach the Docker daemon at {name}"):
+            stream = await (
+                anyio.connect_unix(where.path) if where.path else anyio.connect_tcp(where.host, where.port)
+            )
+            await stream.aclose()
+    except TimeoutError as error:
+        hint = "see whether the daemon's host is up and its port open to this one"
+        raise EngineUnavailableError(
+            f"{name} does not answer within {KNOCK_SECONDS:g} s", hint=hint
+        ) from error
+
+
+async def _gathered(name: str, gather: Callable[[], list[Check]]) -> list[Check]:
+    try:
+        return await anyio.to_thread.run_sync(gather)
+    except SandboxSkillsError as error:
+        return [failure(name, error, error.hint)]
+    except Exception as error:  # noqa: BLE001  # a doctor that dies of a symptom tells nothing
+        return [failure(name, error)]
+
+
+def _daemon(options: DoctorOptions, client: docker.APIClient) -> list[Check]:
+    with translated("ask the Docker daemon about itself"):
+        version = known(client.version())
+        asked = time.time()
+        info = known(client.info())
+        answered = time.time()
+    connection = options.connection
+    daemon = Daemon(info, version, connection.host, connection.tls is not None, platform.release())
+    return [
+        *daemon_checks(daemon, needs=options.needs, runtime=options.runtime),
+        clock_check(clock_skew(info, asked, answered)),
+        *_docker_disk(daemon),
+    ]
+
+
+def _docker_disk(daemon: Daemon) -> list[Check]:
+    root = Path(daemon.info.get("DockerRootDir", ""))
+    if not (daemon.same_kernel and root.is_absolute() and root.exists()):
+        return []
+    return [space_check("docker disk", _space(root), DOCKER_NEEDS)]
+
+
+def _image(options: DoctorOptions, client: docker.APIClient) -> list[Check]:
+    if options.image is not None:
+        found = image.resolve(client, options.image, options.target)
+        return [Check("image", "ok", f"{found.name}, your own")]
+    return [image_check(image.status(client, target=options.target), options.target)]
+
+
+def _leftovers(options: DoctorOptions, client: docker.APIClient) -> list[Check]:
+    api: Any = client  # its stubs leave what a container is untyped
+    with translated("list containers"):
+        rows: list[dict[str, Any]] = api.containers(all=True, filters={"label": f"{LABEL_MANAGED}=1"})
+    boxes: list[dict[str, str]] = [row.get("Labels") or {} for row in rows]
+    return [leftovers_check(boxes, dead_instances(options.data_dir / "instances"), time.time())]
+
+
+def _data_directory(options: DoctorOptions) -> list[Check]:
+    path = options.data_dir
+    nearest = _nearest(path)
+    status = nearest.stat()
+    directory = Directory(
+        path=path,
+        exists=nearest == path,
+        writable=_usable(nearest),
+        mode=status.st_mode,
+        uid=status.st_uid,
+        asking_uid=os.geteuid(),
+    )
+    return [directory_check(directory)]
+
+
+def _data_disk(options: DoctorOptions) -> list[Check]:
+    return [space_check("data disk", _space(_nearest(options.data_dir)), DATA_NEEDS)]
+
+
+def _temporary_files(options: DoctorOptions) -> list[Check]:
+    oldest = time.time() - STALE_SECONDS
+    found = [path for folder in options.temporary_dirs if folder.is_dir() for path in folder.iterdir()]
+    return [temporary_check(sum(path.lstat().st_mtime < oldest for path in found))]
+
+
+def _nearest(path: Path) -> Path:
+    """Returns the path itself, or the first directory above it that exists."""
+    return next((candidate for candidate in (path, *path.parents) if candidate.exists()), Path("/"))
+
+
+def _usable(folder: Path) -> bool:
+    effective = os.access in os.supports_effective_ids
+    return folder.is_dir() and os.access(folder, os.W_OK | os.X_OK, effective_ids=effective)
+
+
+def _space(path: Path) -> Space:
+    status = os.statvfs(path)
+    # Btrfs and others make inodes as they are needed and count none.
+    inodes = status.f_favail if status.f_files else None
+    return Space(str(path), status.f_bavail * status.f_frsize, inodes)
+
+
+def _socket_access(connection: DockerConnection) -> SocketAccess | None:
+    """Returns who may use the daemon's socket; None for what is none, or whose directory is closed to us."""
+    url = urlsplit(connection.host)
+    if url.scheme != "unix":
+        return None
+    try:
+        status = Path(url.path).stat()
+        group = grp.getgrgid(status.st_gid)
+        user = pwd.getpwuid(os.geteuid()).pw_name
+    except (OSError, KeyError):
+        return None
+    usable = status.st_mode & 0o020 and status.st_gid
+    return SocketAccess(url.path, group.gr_name if usable else "", user, user in group.gr_mem)
