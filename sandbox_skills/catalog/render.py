@@ -1,0 +1,38 @@
+"""The list of skills as a model sees it: one escaped line each, so that no description can speak for the host. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sandbox_skills.catalog.fields import MAX_COMPATIBILITY, MAX_DESCRIPTION, MAX_NAME
+from sandbox_skills.catalog.text import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sandbox_skills.catalog.registry import SkillRegistry
+    from sandbox_skills.catalog.skill import SkillSpec
+
+_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+
+def render_skills_block(registry: SkillRegistry, allowed: Iterable[str]) -> str:
+    """Returns the block for the system prompt: the allowed skills that the registry knows, in that order.
+
+    "" where there is none. Left out: skills that hide from models, and skills whose root nobody named.
+    """
+    known = {spec.id: spec for name in allowed if (spec := registry.get(name)) is not None}
+    lines = [render_skill_line(spec) for spec in known.values() if spec.model_invocable and spec.trusted]
+    return "\n".join(["## Available skills", "", *lines]) if lines else ""
+
+
+def render_skill_line(spec: SkillSpec) -> str:
+    """Returns one skill as one line of Markdown, markup escaped and long texts cut."""
+    line = f"- **{_safe(spec.name, MAX_NAME)}**: {_safe(spec.description, MAX_DESCRIPTION)}"
+    if spec.compatibility:
+        line += f" (Compatibility: {_safe(spec.compatibility, MAX_COMPATIBILITY)})"
+    return line
+
+
+def _safe(text: str, limit: int) -> str:
+    return one_line(text, limit).translate(_ESCAPES)

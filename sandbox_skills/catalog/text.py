@@ -1,0 +1,44 @@
+"""Untrusted text made fit to keep and to show."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_SPACE = re.compile(r"\s+")
+_UNSEEN = frozenset({"Cc", "Cf", "Cs"})
+"""Unicode categories that hide, reorder or break text: controls, formats, surrogates."""
+
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufeff\ufffe\uffff]")
+"""What YAML 1.1 does not allow in a stream, and no description needs."""
+
+SURROGATE = re.compile(r"[\ud800-\udfff]")
+"""Halves of a character, which no UTF-8 can spell."""
+
+MAX_SLUG = 64
+"""The specification's longest name."""
+
+
+def nfkc(text: str) -> str:
+    """Returns the compatibility form in which names are compared."""
+    return text if text.isascii() else unicodedata.normalize("NFKC", text)
+
+
+def printable(text: str) -> str:
+    """Returns `text` without surrogates, so that it can be printed and encoded; U+FFFD stands in for each."""
+    return text if text.isascii() else SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def one_line(text: str, limit: int) -> str:
+    """Returns `text` on one line without invisible characters, cut to `limit` characters with an ellipsis."""
+    line = _SPACE.sub(" ", text).strip()
+    if not (line.isascii() and line.isprintable()):
+        line = "".join(c for c in line if unicodedata.category(c) not in _UNSEEN)
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def slug(text: str) -> str:
+    """Returns a stable id of lowercase letters, digits and single hyphens; "" where nothing is left."""
+    folded = nfkc(text).casefold()
+    words = "".join(c if c.isalnum() else "-" for c in folded).split("-")
+    return "-".join(word for word in words if word)[:MAX_SLUG].rstrip("-")
