@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import json
+import re
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sandbox_skills.engines.wire import MAX_DATA, Kind
+
+if TYPE_CHECKING:
+    from tests.unit.runner.conftest import Host
+
+MIB = 1024 * 1024
+
+
+def peak(host: Host) -> int:
+    """Returns the most memory the runner has had, in bytes."""
+    status = Path(f"/proc/{host.process.pid}/status").read_text()
+    found = re.search(r"VmHWM:\s+(\d+) kB", status)
+    assert found is not None
+    return int(found[1]) * 1024
+
+
+@pytest.mark.parametrize("code", [0, 1, 42, 255])
+def test_an_exit_code_is_told(host: Host, code: int) -> None:
+    assert host.shell(f"exit {code}").ending == (code, None, None)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGSEGV, signal.SIGKILL, signal.SIGRTMAX])
+def test_a_signal_is_told(host: Host, number: signal.Signals) -> None:
+    assert host.shell(f"kill -{int(number)} $$").ending == (None, number, None)
+
+
+def test_the_order_of_frames_is_started_output_ended(host: Host) -> None:
+    assert host.run("echo", "hi").kinds == [Kind.STARTED, Kind.STDOUT, Kind.ENDED]
+
+
+def test_both_streams_come_apart(host: Host) -> None:
+    done = host.shell("echo out; echo err >&2")
+    assert (done.stdout, done.stderr) == (b"out\n", b"err\n")
+    assert (done.ended["stdout_bytes"], done.ended["stderr_bytes"]) == (4, 4)
+
+
+def test_what_was_used_is_told(host: Host) -> None:
+    ended = host.python("import time\nwhile time.process_time() < 0.3: pass").ended
+    assert 0.3 <= ended["cpu"] < 3
+    assert ended["wall"] >= 0.3
+    assert ended["max_rss"] > MIB
+    assert ended["clean"] is True
+    assert (ended["disk_full"], ended["inodes_full"]) == (False, False)
+
+
+def test_the_cpu_time_of_grandchildren_counts(host: Host) -> None:
+    spin = "python3 -c 'import time\nwhile time.process_time() < 0.3: pass'"
+    assert host.shell(f"{spin}; true").ended["cpu"] >= 0.3
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "message"),
+    [
+        (["no-such-command"], 127, "no-such-command: command not found\n"),
+        (["./missing"], 127, "./missing: No such file or directory\n"),
+        (["./plain"], 126, "./plain: Permission denied\n"),
+        (["./text"], 126, "./text: Exec format error\n"),
+        (["./orphan"], 127, "./orphan: cannot execute: required file not found\n"),
+        (["/"], 126, "/: Permission denied\n"),
+    ],
+)
+def test_what_cannot_be_executed_ends_as_in_a_shell(
+    host: Host, argv: list[str], code: int, message: str
+) -> None:
+    for name, mode, text in (
+        ("plain", 0o644, "x"),
+        ("text", 0o755, "echo"),
+        ("orphan", 0o755, "#!/no/such\n"),
+    ):
+        (host.workspace / name).write_text(text)
+        (host.workspace / name).chmod(mode)
+    done = host.run(*argv)
+    assert (done.ending, done.stderr.decode()) == ((code, None, None), message)
+    assert done.kinds == [Kind.STARTED, Kind.STDERR, Kind.ENDED]
+
+
+def test_a_missing_directory_is_told(host: Host) -> None:
+    done = host.run("true", cwd=str(host.workspace / "gone"))
+    assert done.ending == (126, None, None)
+    assert done.stderr.endswith(b"/gone: No such file or directory\n")
+
+
+def test_the_path_of_the_given_environment_counts(host: Host) -> None:
+    program = host.workspace / "bin" / "mine"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho found")
+    program.chmod(0o755)
+    assert host.run("mine", env={"PATH": str(program.parent)}).stdout == b"found\n"
+    assert host.run("mine", env={}).ending[0] == 127
+
+
+def test_the_environment_is_what_was_given_and_no_more(host: Host) -> None:
+    done = host.run("/usr/bin/env", "-0", env={"A": "1", "Z": "ä=b"})
+    assert sorted(done.stdout.split(b"\0")) == [b"", b"A=1", "Z=ä=b".encode()]
+
+
+def test_it_runs_in_the_given_directory(host: Host) -> None:
+    assert host.run("pwd", cwd=str(host.workspace / "work")).stdout.strip().endswith(b"/work")
+
+
+def test_arguments_arrive_byte_for_byte(host: Host) -> None:
+    odd = ["", " ", "a\nb", "ä", "\udcff", "$(id)", "*"]
+    done = host.python("import sys,json; print(json.dumps(sys.argv[1:]))", *odd)
+    assert json.loads(done.stdout) == odd
+
+
+def test_a_run_has_a_session_of_its_own_and_default_signals(host: Host) -> None:
+    text = "import os,signal as s; print(os.getsid(0)==os.getpid(), s.getsignal(s.SIGTERM)==s.SIG_DFL)"
+    assert host.python(text).stdout == b"True True\n"
+    ignored = host.shell("grep SigIgn /proc/$$/status").stdout.split()[1]
+    assert int(ignored, 16) == 0
+
+
+def test_a_program_is_the_first_to_go_when_memory_ends(host: Host) -> None:
+    assert host.run("sh", "-c", "sleep 0.05; cat /proc/self/oom_score_adj").stdout == b"1000\n"
+
+
+def test_standard_input_arrives_whole(host: Host) -> None:
+    data = bytes(range(256)) * 4096 * 5
+    done = host.run("sha256sum", stdin=data)
+    import hashlib
+
+    assert done.stdout.split()[0].decode() == hashlib.sha256(data).hexdigest()
+
+
+def test_no_standard_input_is_an_empty_one(host: Host) -> None:
+    assert host.run("cat").ending == (0, None, None)
+    assert host.run("cat", stdin=b"").ending == (0, None, None)
+
+
+def test_standard_input_nobody_reads_is_no_error(host: Host) -> None:
+    data = b"x" * (3 * MIB)
+    assert host.run("true", stdin=data).ending == (0, None, None)
+    assert host.shell("exec <&-; sleep 0.2", stdin=data).ending == (0, None, None)
+    assert host.shell("head -c 5", stdin=data).stdout == b"xxxxx"
+
+
+def test_it_answers_while_a_program_does_not_read(host: Host) -> None:
+    ref = host.start("sleep", "10", stdin="pipe")
+    for _ in range(32):
+        host.send(Kind.STDIN, ref, b"x" * MAX_DATA)
+    host.send(Kind.KILL, ref, {"reason": "cancelled"})
+    assert host.finish(ref).ending == (None, 9, "cancelled")
+
+
+def test_an_endless_input_is_not_taken_in_and_ends_with_the_wall(host: Host) -> None:
+    ref = host.start("sleep", "10", stdin="pipe", wall=1.0)
+    for _ in range(160):
+        host.send(Kind.STDIN, ref, b"x" * MAX_DATA)
+    assert host.finish(ref).ending == (None, 9, "wall_time")
+    assert peak(host) < 60 * MIB
+
+
+def test_input_can_be_a_dialogue(host: Host) -> None:
+    ref = host.start("sh", "-c", 'read a; echo "got $a"; read b; echo "got $b"', stdin="pipe", stream=True)
+    assert host.next(ref).kind is Kind.STARTED
+    for word in (b"one", b"two"):
+        host.send(Kind.STDIN, ref, word + b"\n")
+        assert host.next(ref).payload == b"got " + word + b"\n"
+    assert host.finish(ref).ending == (0, None, None)
+
+
+def test_the_head_of_each_stream_is_kept_and_the_rest_counted(host: Host) -> None:
+    done = host.shell("head -c 5000 /dev/zero; head -c 7000 /dev/zero >&2", stdout=1000, stderr=0)
+    assert (len(done.stdout), len(done.stderr)) == (1000, 0)
+    assert (done.ended["stdout_bytes"], done.ended["stderr_bytes"]) == (5000, 7000)
+    assert done.ending == (0, None, None)
+
+
+def test_a_gigabyte_is_drained_in_little_memory(host: Host) -> None:
+    before = peak(host)
+    done = host.run("head", "-c", str(1024 * MIB), "/dev/zero", wall=18.0)
+    assert (done.ending, done.ended["stdout_bytes"]) == ((0, None, None), 1024 * MIB)
+    assert peak(host) - before < 4 * MIB
+
+
+def test_a_slow_host_slows_the_program_and_fills_no_memory(host: Host) -> None:
+    before = peak(host)
+    ref = host.start("head", "-c", str(64 * MIB), "/dev/zero", stream=True)
+    import time
+
+    time.sleep(0.3)
+    assert peak(host) - before < 8 * MIB
+    done = host.finish(ref)
+    assert (len(done.stdout), done.ending) == (64 * MIB, (0, None, None))
+
+
+def test_output_over_its_ceiling_stops_the_run(host: Host) -> None:
+    done = host.run("cat", "/dev/zero", output=3 * MIB)
+    assert done.ending == (None, 9, "output")
+    assert done.ended["stdout_bytes"] > 3 * MIB
+
+
+def test_no_more_than_the_ceiling_is_streamed(host: Host) -> None:
+    done = host.shell("cat /dev/zero & cat /dev/zero >&2", output=3 * MIB, stream=True)
+    assert done.ended["stopped"] == "output"
+    assert len(done.stdout) + len(done.stderr) == 3 * MIB
+
+
+def test_a_ceiling_is_the_same_however_fast_the_program_ends(host: Host) -> None:
+    assert host.shell("head -c 100 /dev/zero", output=100).ending == (0, None, None)
+    assert host.shell("head -c 101 /dev/zero", output=100).ended["stopped"] == "output"
+
+
+def test_time_over_the_wall_limit_stops_the_run(host: Host) -> None:
+    done = host.run("sleep", "10", wall=0.2)
+    assert done.ending == (None, 9, "wall_time")
+    assert 0.2 <= done.ended["wall"] < 2
+
+
+def test_cpu_time_over_its_limit_stops_the_run(host: Host) -> None:
+    done = host.shell("while :; do :; done & while :; do :; done", cpu=0.5)
+    assert done.ended["stopped"] == "cpu_time"
+    assert 0.4 < done.ended["cpu"] < 1.5
+
+
+def test_cpu_time_of_children_that_have_ended_counts(host: Host) -> None:
+    spin = "python3 -c 'import time\nwhile time.process_time() < 0.15: pass'"
+    assert host.shell(f"while :; do {spin}; done", cpu=0.4).ended["stopped"] == "cpu_time"
+
+
+def test_sleeping_costs_the_runner_nothing(host: Host) -> None:
+    def spent() -> int:
+        fields = Path(f"/proc/{host.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return int(fields[11]) + int(fields[12])
+
+    before = spent()
+    assert host.run("sleep", "2", cpu=5.0).ending == (0, None, None)
+    assert spent() - before <= 4  # of 200 ticks
+
+
+def test_one_run_after_another_leaves_no_descriptor(host: Host) -> None:
+    def descriptors() -> int:
+        return len(list(Path(f"/proc/{host.process.pid}/fd").iterdir()))
+
+    host.run("true")
+    before = descriptors()
+    for _ in range(20):
+        host.run("true", stdin=b"x")
+        host.run("no-such-command")
+    assert descriptors() == before
