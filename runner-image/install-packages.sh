@@ -4,6 +4,7 @@
 set -eu
 
 missing=
+# shellcheck disable=SC2013  # a package name is one word
 for package in $(sed 's/#.*//' "$1"); do
   state=$(dpkg-query --show --showformat '${Status}' "$package" 2>/dev/null) || state=
   case $state in

@@ -20,6 +20,7 @@ from sandbox_skills.engines.image_base import (
     REGISTRY_BASE,
     Base,
     BaseRequest,
+    bootstrap_tag,
     provide_base,
     serves,
 )
@@ -184,16 +185,16 @@ def build(
 def prune_images(client: docker.APIClient, keep: Collection[str] = ()) -> list[str]:
     """Removes images that builds of ours left; returns the tags and ids removed, sorted.
 
-    Kept: this version's images, those whose tag or id is in `keep`, the bases of both, and what is in use.
+    Kept: this version's images, those whose tag or id is in `keep`, the bases of all these, and what is in use.
     """
     daemon = ImageDaemon(client)
     targets: tuple[Target, ...] = ("slim", "full")
-    kept = {*keep, *(image_tag(target) for target in targets)}
+    current = [read_sources(target) for target in targets]
+    kept = {*keep, *(sources.tag for sources in current), *(bootstrap_tag(s.packages) for s in current)}
     images = {tag: found for tag in daemon.tags(REPOSITORY) if (found := daemon.find(tag))}
-    staying = [found for tag, found in images.items() if tag in kept or found.id in kept]
-    bases = {found.labels.get(LABEL_BASE, "") for found in staying}
-    doomed = [tag for tag, found in images.items() if found not in staying]
-    doomed += [tag for tag in daemon.tags(BOOTSTRAP_REPOSITORY) if tag not in kept | bases]
+    doomed = [tag for tag, found in images.items() if kept.isdisjoint({tag, found.id})]
+    kept |= {found.labels.get(LABEL_BASE, "") for tag, found in images.items() if tag not in doomed}
+    doomed += [tag for tag in daemon.tags(BOOTSTRAP_REPOSITORY) if tag not in kept]
     removed = [tag for tag in doomed if daemon.remove(tag)]
     removed += [stage for stage in daemon.leftover_stages(LABEL_TARGET) if daemon.remove(stage)]
     return sorted(removed)

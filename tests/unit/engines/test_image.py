@@ -17,8 +17,10 @@ from sandbox_skills.engines.image import (
     status,
     unfit,
 )
+from sandbox_skills.engines.image_base import bootstrap_tag
 from sandbox_skills.engines.image_daemon import BuildRequest, FoundImage
 from sandbox_skills.engines.image_downloads import Downloader
+from sandbox_skills.engines.image_source import read_sources
 from sandbox_skills.errors import ImageError
 
 if TYPE_CHECKING:
@@ -232,6 +234,7 @@ def test_pruning_keeps_this_version_what_is_asked_for_and_their_bases(daemon: Fa
         BASE: OURS,
         "sandbox-skills-base:trixie-0": OURS,
         "sandbox-skills-base:trixie-2": OURS,
+        bootstrap_tag(read_sources("full").packages): OURS,
         "mine": OURS,
     }
     daemon.in_use = {"sandbox-skills-runner:slim-2"}
