@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sandbox_skills.engines.profile import profile_digest, seccomp_profile
+from sandbox_skills.engines.seccomp.profile import profile_digest, seccomp_profile
 from sandbox_skills.errors import SettingsError
 from sandbox_skills.spec import BASE_GUARANTEES, KIB, MIB, SKILLS, WORKSPACE, Guarantee
 

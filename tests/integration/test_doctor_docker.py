@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import docker
 
-    from sandbox_skills.engines.doctor_checks import Check
+    from sandbox_skills.engines.doctor.checks import Check
 
 pytestmark = [pytest.mark.docker, pytest.mark.anyio]
 

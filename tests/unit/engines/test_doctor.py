@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from sandbox_skills.engines import doctor
 from sandbox_skills.engines.docker_client import NO_PERMISSION_HINT, DockerConnection
 from sandbox_skills.engines.doctor import DoctorOptions, examine
+from sandbox_skills.engines.doctor import gather as doctor
 from sandbox_skills.engines.instance import Instance
 from sandbox_skills.errors import EngineUnavailableError
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from sandbox_skills.engines.doctor_checks import Check
+    from sandbox_skills.engines.doctor.checks import Check
 
 
 class FakeClient:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sandbox_skills.engines.docker_client import NO_DAEMON_HINT, NO_PERMISSION_HINT
 from sandbox_skills.engines.docker_config import LABEL_EXPIRES, LABEL_INSTANCE
-from sandbox_skills.engines.doctor_checks import (
+from sandbox_skills.engines.doctor.checks import (
     DATA_NEEDS,
     GIB,
     SEVERITY,

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox_skills.engines.doctor_checks import Check, worst
-from sandbox_skills.engines.doctor_daemon import clock_check, daemon_checks
-from sandbox_skills.engines.doctor_facts import TYPES, Daemon, clock_skew, known
+from sandbox_skills.engines.doctor.checks import Check, worst
+from sandbox_skills.engines.doctor.daemon import clock_check, daemon_checks
+from sandbox_skills.engines.doctor.facts import TYPES, Daemon, clock_skew, known
 from sandbox_skills.spec import BASE_GUARANTEES, Guarantee
 
 if TYPE_CHECKING:

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox_skills.engines import profile, seccomp
+from sandbox_skills import bundled
+from sandbox_skills.engines.seccomp import compile as seccomp
+from sandbox_skills.engines.seccomp import profile
 from sandbox_skills.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -214,5 +216,5 @@ def test_an_installed_package_finds_its_own_copy(monkeypatch: pytest.MonkeyPatch
     packaged = tmp_path / "_data" / "config" / "seccomp.json"
     packaged.parent.mkdir(parents=True)
     packaged.write_text("{}")
-    monkeypatch.setattr(profile, "PACKAGE", tmp_path)
+    monkeypatch.setattr(bundled, "_PACKAGE", tmp_path)
     assert profile.profile_path() == packaged

@@ -6,14 +6,14 @@ import re
 from typing import TYPE_CHECKING
 
 from sandbox_skills.engines.docker_config import GVISOR, has_apparmor, lost_guarantees
-from sandbox_skills.engines.doctor_checks import Check, guarantee_check
-from sandbox_skills.engines.doctor_kinds import kind_checks
+from sandbox_skills.engines.doctor.checks import Check, guarantee_check
+from sandbox_skills.engines.doctor.kinds import kind_checks
 from sandbox_skills.spec import BASE_GUARANTEES, Guarantee
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from sandbox_skills.engines.doctor_facts import Daemon
+    from sandbox_skills.engines.doctor.facts import Daemon
 
 TESTED_API = (1, 41)
 """Docker 20.10, what Debian 12 has."""

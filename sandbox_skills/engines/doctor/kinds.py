@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from sandbox_skills.engines.doctor_checks import Check, guarantee_check
+from sandbox_skills.engines.doctor.checks import Check, guarantee_check
 from sandbox_skills.engines.image_source import UID_COUNT, UID_FIRST
 from sandbox_skills.spec import Guarantee
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from sandbox_skills.engines.doctor_facts import Daemon
+    from sandbox_skills.engines.doctor.facts import Daemon
 
 
 def kind_checks(daemon: Daemon, needs: Collection[Guarantee]) -> Iterator[Check]:

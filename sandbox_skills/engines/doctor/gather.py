@@ -1,6 +1,6 @@
 """Looks at everything that sandboxes on Docker need, and says what to do about each fault.
 
-Gathers facts; `doctor_checks` and `doctor_daemon` judge them. A look that fails is itself a finding.
+Gathers facts; `checks` and `daemon` judge them. A look that fails is itself a finding.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ import anyio.to_thread
 from sandbox_skills.engines import image
 from sandbox_skills.engines.docker_client import DockerConnection, address, connect, translated
 from sandbox_skills.engines.docker_config import LABEL_MANAGED
-from sandbox_skills.engines.doctor_checks import (
+from sandbox_skills.engines.doctor.checks import (
     DATA_NEEDS,
     DOCKER_NEEDS,
     Check,
     Directory,
     SocketAccess,
     Space,
-    State,
     arranged,
     directory_check,
     failure,
@@ -38,10 +37,9 @@ from sandbox_skills.engines.doctor_checks import (
     space_check,
     temporary_check,
     unreachable,
-    worst,
 )
-from sandbox_skills.engines.doctor_daemon import clock_check, daemon_checks
-from sandbox_skills.engines.doctor_facts import Daemon, clock_skew, known
+from sandbox_skills.engines.doctor.daemon import clock_check, daemon_checks
+from sandbox_skills.engines.doctor.facts import Daemon, clock_skew, known
 from sandbox_skills.engines.instance import dead_instances
 from sandbox_skills.errors import EngineUnavailableError, SandboxSkillsError
 from sandbox_skills.spec import BASE_GUARANTEES
@@ -55,7 +53,6 @@ if TYPE_CHECKING:
     from sandbox_skills.engines.image_source import Target
     from sandbox_skills.spec import Guarantee
 
-__all__ = ["Check", "DoctorOptions", "State", "examine", "worst"]
 
 KNOCK_SECONDS = 10.0
 """A host that drops our packets would hold a thread for minutes; one that lives takes under a second."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from functools import cache
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from sandbox_skills.bundled import bundled
 from sandbox_skills.errors import SettingsError
 
-PACKAGE = Path(__file__).resolve().parents[1]
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def profile_path() -> Path:
     """Returns the profile's file: of the installed package, else of the repository."""
-    packaged = PACKAGE / "_data" / "config" / "seccomp.json"
-    return packaged if packaged.is_file() else PACKAGE.parent / "config" / "seccomp.json"
+    return bundled("config/seccomp.json")
 
 
 @cache

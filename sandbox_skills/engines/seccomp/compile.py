@@ -4,7 +4,7 @@ An allow-list: what is not named fails with EPERM, what the kernel learnt later 
 foreign ABI (x86, x32, 32-bit Arm) kills the caller. It stands beside no capabilities and no-new-privileges, so the
 calls that need a capability are left out whole. `config/seccomp.json` is what this module prints:
 
-    python3 -m sandbox_skills.engines.seccomp > config/seccomp.json
+    python3 -m sandbox_skills.engines.seccomp.compile > config/seccomp.json
 
 Docker and libseccomp set three traps, all seen on Docker 20.10. A plain ALLOW silently beats a conditional ERRNO on
 the same call, so that "all but these" is spelt as the allowed rest. NE compares 64 bits where the kernel reads 32, so
@@ -19,7 +19,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sandbox_skills.engines.seccomp_calls import ALLOWED, X86_64_ONLY
+from sandbox_skills.engines.seccomp.calls import ALLOWED, X86_64_ONLY
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -1,0 +1,6 @@
+"""What holds on a host and what does not, with the fix for each fault. `gather` looks; the rest judges, pure."""
+
+from sandbox_skills.engines.doctor.checks import Check, State, worst
+from sandbox_skills.engines.doctor.gather import DoctorOptions, examine
+
+__all__ = ["Check", "DoctorOptions", "State", "examine", "worst"]
