@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import docker
 import pytest
@@ -14,7 +15,7 @@ from sandbox_skills.engines.docker_config import LABEL_MANAGED
 from sandbox_skills.workspace.staging import SkillStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Iterator, Mapping
 
 ROOT = Path(__file__).parent.parent
 
@@ -55,25 +56,41 @@ async def docker_engine(
 
 
 @pytest.fixture(autouse=True)
-def nothing_left(request: pytest.FixtureRequest) -> Iterator[None]:
-    """After each Docker test the daemon has what it had before: containers, volumes, networks."""
+def nothing_left(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """After each Docker test everything that a sandbox may hold is as it was before."""
     if request.node.get_closest_marker("docker") is None:
         yield
         return
     client: docker.APIClient = request.getfixturevalue("daemon")
-    before = _inventory(client)
+    ours = str(tmp_path_factory.getbasetemp())
+    before = _inventory(client, ours)
     yield
     deadline = time.monotonic() + LEAK_SECONDS
-    while (left := _inventory(client) - before) and time.monotonic() < deadline:
+    while (left := _inventory(client, ours) - before) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not left, f"left behind: {sorted(left)}"
 
 
-def _inventory(client: docker.APIClient) -> set[str]:
+def _inventory(client: docker.APIClient, ours: str) -> set[str]:
+    """Containers on our stores (others may run tests on this daemon), volumes, mounts, uid leases, temporary files."""
     containers = client.containers(all=True, filters={"label": f"{LABEL_MANAGED}=1"})
-    volumes = client.volumes()["Volumes"] or []
+    mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
     return {
-        *(f"container {row['Id']}" for row in containers),
-        *(f"volume {row['Name']}" for row in volumes),
-        *(f"network {row['Id']}" for row in client.networks()),
+        *(f"container {row['Id']}" for row in containers if _mounts_below(row, ours)),
+        *(f"volume {row['Name']}" for row in client.volumes()["Volumes"] or []),
+        *(f"mount {line.split()[4]}" for line in mounts if ours in line),
+        *(f"lease {name}" for name in _own_sockets() if name.startswith("@sandbox-skills-uid-")),
+        *(f"temporary {path}" for path in Path(tempfile.gettempdir()).glob("sandbox-skills-*")),
+        *(f"unfinished {path}" for path in Path(ours).glob("*/store/temporary/*")),
     }
+
+
+def _mounts_below(row: Mapping[str, Any], folder: str) -> bool:
+    return any(str(mount.get("Source", "")).startswith(folder) for mount in row["Mounts"])
+
+
+def _own_sockets() -> set[str]:
+    """Names of the abstract sockets that this process holds."""
+    inodes = {str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()}
+    rows = [line.split() for line in Path("/proc/net/unix").read_text(encoding="utf-8").splitlines()[1:]]
+    return {row[7] for row in rows if len(row) > 7 and f"socket:[{row[6]}]" in inodes}
