@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sandbox_skills.engines.image import ImageStatus
-    from sandbox_skills.engines.image_source import Target
+    from sandbox_skills.engines.image.source import Target
     from sandbox_skills.errors import SandboxSkillsError
     from sandbox_skills.spec import Guarantee
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     import docker
 
     from sandbox_skills.engines.attach import DaemonAddress
-    from sandbox_skills.engines.image_source import Target
+    from sandbox_skills.engines.image.source import Target
     from sandbox_skills.spec import Guarantee
 
 

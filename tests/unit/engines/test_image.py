@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from sandbox_skills.engines import image, wire
+from sandbox_skills.engines import wire
 from sandbox_skills.engines.image import (
+    Base,
     BuiltImage,
     build,
     content_hash,
@@ -17,10 +18,11 @@ from sandbox_skills.engines.image import (
     status,
     unfit,
 )
-from sandbox_skills.engines.image_base import bootstrap_tag
-from sandbox_skills.engines.image_daemon import BuildRequest, FoundImage
-from sandbox_skills.engines.image_downloads import Downloader
-from sandbox_skills.engines.image_source import read_sources
+from sandbox_skills.engines.image import builder as image
+from sandbox_skills.engines.image.base import bootstrap_tag
+from sandbox_skills.engines.image.daemon import BuildRequest, FoundImage
+from sandbox_skills.engines.image.downloads import Downloader
+from sandbox_skills.engines.image.source import read_sources
 from sandbox_skills.errors import ImageError
 
 if TYPE_CHECKING:
@@ -88,7 +90,7 @@ def daemon(monkeypatch: pytest.MonkeyPatch) -> FakeDaemon:
     return fake
 
 
-def built(cache: Path, base: image.Base = "auto", *, fresh: bool = False) -> BuiltImage:
+def built(cache: Path, base: Base = "auto", *, fresh: bool = False) -> BuiltImage:
     return build(CLIENT, target="slim", base=base, cache_dir=cache, progress=lambda _: None, fresh=fresh)
 
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from sandbox_skills.engines import image_base
-from sandbox_skills.engines.image_base import (
+from sandbox_skills.engines.image import base as image_base
+from sandbox_skills.engines.image.base import (
     REGISTRY_BASE,
     BaseRequest,
     bootstrap_command,
@@ -16,13 +16,13 @@ from sandbox_skills.engines.image_base import (
     provide_base,
     serves,
 )
-from sandbox_skills.engines.image_source import read_sources
+from sandbox_skills.engines.image.source import read_sources
 from sandbox_skills.errors import ImageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sandbox_skills.engines.image_daemon import ImageDaemon
+    from sandbox_skills.engines.image.daemon import ImageDaemon
 
 SOURCE = Path(__file__).parents[3] / "runner-image"
 SLIM, FULL = read_sources("slim", SOURCE), read_sources("full", SOURCE)

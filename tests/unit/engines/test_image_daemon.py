@@ -11,8 +11,8 @@ import docker.errors
 import pytest
 import requests
 
-from sandbox_skills.engines import image_daemon
-from sandbox_skills.engines.image_daemon import BuildRequest, ImageDaemon
+from sandbox_skills.engines.image import daemon as image_daemon
+from sandbox_skills.engines.image.daemon import BuildRequest, ImageDaemon
 from sandbox_skills.errors import EngineUnavailableError, ImageError
 
 if TYPE_CHECKING:

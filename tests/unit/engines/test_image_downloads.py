@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sandbox_skills.engines import image_downloads
-from sandbox_skills.engines.image_downloads import (
+from sandbox_skills.engines.image import downloads as image_downloads
+from sandbox_skills.engines.image.downloads import (
     ARCHITECTURES,
     Downloader,
     architecture_of,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox_skills.engines.image_progress import TAIL_LINES, Tail, run_tool
+from sandbox_skills.engines.image.progress import TAIL_LINES, Tail, run_tool
 from sandbox_skills.errors import ImageError
 
 

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from sandbox_skills.engines import image_source, wire
-from sandbox_skills.engines.image_source import (
+from sandbox_skills import bundled
+from sandbox_skills.engines import wire
+from sandbox_skills.engines.image import source as image_source
+from sandbox_skills.engines.image.source import (
     build_args,
     content_hash,
     image_tag,
@@ -104,12 +106,12 @@ def test_the_checkout_is_a_source() -> None:
 def test_an_installed_package_carries_its_source(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = source.parent / "site-packages" / "sandbox_skills"
     shutil.copytree(source, package / "_data" / "runner-image")
-    monkeypatch.setattr(image_source, "__file__", str(package / "engines" / "image_source.py"))
+    monkeypatch.setattr(bundled, "_PACKAGE", package)
     assert image_source.image_source() == package / "_data" / "runner-image"
 
 
 def test_no_source_is_an_error_that_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(image_source, "__file__", str(tmp_path / "a" / "b" / "image_source.py"))
+    monkeypatch.setattr(bundled, "_PACKAGE", tmp_path / "sandbox_skills")
     with pytest.raises(ImageError, match="sources") as caught:
         image_source.image_source()
     assert caught.value.hint

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sandbox_skills.engines.image_progress import run_tool
+from sandbox_skills.engines.image.progress import run_tool
 from sandbox_skills.errors import ImageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sandbox_skills.engines.image_source import Target
+    from sandbox_skills.engines.image.source import Target
 
 PYTHON = "3.13"
 """The `python3` of the image's Debian release."""

@@ -1,8 +1,6 @@
-"""The runner image: what this version needs, whether the daemon has it, and how it is made.
+"""Whether the daemon has this version's image, and building it where it has not.
 
-`image_source` says what goes in, `image_base` what it starts from, `image_downloads` and `image_context` what the
-daemon is given, `image_daemon` how it is asked. An image is known by a hash over its sources, so that one that was
-made by another version is never taken for ours.
+An image is known by a hash over its sources, so that one made by another version is never taken for ours.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from sandbox_skills.engines import wire
-from sandbox_skills.engines.image_base import (
+from sandbox_skills.engines.image.base import (
     BOOTSTRAP_REPOSITORY,
     REGISTRY_BASE,
     Base,
@@ -24,19 +22,14 @@ from sandbox_skills.engines.image_base import (
     provide_base,
     serves,
 )
-from sandbox_skills.engines.image_context import write_context
-from sandbox_skills.engines.image_daemon import BuildRequest, FoundImage, ImageDaemon
-from sandbox_skills.engines.image_downloads import Downloader, architecture_of
-from sandbox_skills.engines.image_source import (
+from sandbox_skills.engines.image.context import write_context
+from sandbox_skills.engines.image.daemon import BuildRequest, FoundImage, ImageDaemon
+from sandbox_skills.engines.image.downloads import Downloader, architecture_of
+from sandbox_skills.engines.image.source import (
     REPOSITORY,
-    UID_COUNT,
-    UID_FIRST,
     Sources,
     Target,
     build_args,
-    content_hash,
-    image_source,
-    image_tag,
     read_sources,
 )
 from sandbox_skills.errors import ImageError
@@ -47,23 +40,6 @@ if TYPE_CHECKING:
 
     import docker
 
-__all__ = [
-    "REGISTRY_BASE",
-    "UID_COUNT",
-    "UID_FIRST",
-    "Base",
-    "BuiltImage",
-    "ImageRef",
-    "ImageStatus",
-    "Target",
-    "build",
-    "content_hash",
-    "image_source",
-    "image_tag",
-    "prune_images",
-    "resolve",
-    "status",
-]
 
 LABEL_PROTOCOL = "sandbox-skills.protocol"
 LABEL_CONTENT = "sandbox-skills.content"

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from sandbox_skills.engines.image_progress import run_tool
+from sandbox_skills.engines.image.progress import run_tool
 from sandbox_skills.errors import ImageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sandbox_skills.engines.image_daemon import ImageDaemon
-    from sandbox_skills.engines.image_source import Sources
+    from sandbox_skills.engines.image.daemon import ImageDaemon
+    from sandbox_skills.engines.image.source import Sources
 
 Base = Literal["auto", "registry", "bootstrap"]
 

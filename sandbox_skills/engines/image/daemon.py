@@ -11,7 +11,7 @@ import docker
 import docker.errors
 
 from sandbox_skills.engines.docker_client import translated
-from sandbox_skills.engines.image_progress import Tail
+from sandbox_skills.engines.image.progress import Tail
 from sandbox_skills.errors import EngineError, ImageError
 
 if TYPE_CHECKING:

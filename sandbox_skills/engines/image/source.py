@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from sandbox_skills.bundled import bundled
 from sandbox_skills.engines import wire
 from sandbox_skills.errors import ImageError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from pathlib import Path
 
 Target = Literal["slim", "full"]
 
@@ -42,10 +43,9 @@ def image_source() -> Path:
 
     Raises ImageError where it is in neither.
     """
-    package = Path(__file__).resolve().parents[1]
-    for folder in (package / "_data" / "runner-image", package.parent / "runner-image"):
-        if all((folder / name).is_file() for name in ESSENTIAL):
-            return folder
+    folder = bundled("runner-image")
+    if all((folder / name).is_file() for name in ESSENTIAL):
+        return folder
     raise ImageError("the sources of the runner image are missing", hint="install sandbox-skills again")
 
 
