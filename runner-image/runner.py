@@ -29,7 +29,7 @@ that a skill which swaps a directory for a link gets an error instead of a file 
 **Errors.** A request that cannot be met is answered with ERROR and a code. A stream that cannot be frames is the end:
 the runner kills all and exits with 3. It exits with 0 when the host closes the channel.
 """
-# ruff: noqa: PTH100, PTH108, PTH110, PTH112, PTH118, PTH119, PTH123, PTH208
+# ruff: noqa: PTH100, PTH108, PTH110, PTH118, PTH119, PTH123, PTH208
 # No pathlib, typing, dataclasses or socket: together they would add half to the start of every box.
 
 from __future__ import annotations
@@ -120,6 +120,9 @@ FINAL_READS = 32
 
 KILL_SECONDS = 5.0
 """How long killing may take. Only a process stuck in the kernel needs more; waiting longer would not help it."""
+
+DEATH_MILLISECONDS = 10
+"""How long to wait for SIGCHLD after a kill before looking again: it is lost where another process is the parent."""
 
 STOP_ROUNDS = 16
 """Searches that only stop what they find: enough to overtake a fork bomb, after which it is killed anyway."""
@@ -925,15 +928,19 @@ class Reaper:
         deadline = time.monotonic() + KILL_SECONDS
         hunt = Hunt(roots)
         while self.bury():
-            if self._alone and not roots:
-                with suppress(ProcessLookupError):
-                    os.kill(-1, signal.SIGKILL)
-            elif hunt.round() and roots:
+            if roots and hunt.sure:
                 return True
             if time.monotonic() > deadline:
                 return False
-            self._wakeup.poll(10)
-            self.drain()
+            if self._kill_all() if self._alone and not roots else hunt.round():
+                self._wakeup.poll(DEATH_MILLISECONDS)
+                self.drain()
+        return True
+
+    @staticmethod
+    def _kill_all() -> bool:
+        with suppress(ProcessLookupError):
+            os.kill(-1, signal.SIGKILL)
         return True
 
 
@@ -946,8 +953,13 @@ class Hunt:
         self._rounds = 0
         self._empty = 0
 
+    @property
+    def sure(self) -> bool:
+        """Whether nothing was found often enough."""
+        return self._empty >= EMPTY_ROUNDS
+
     def round(self) -> bool:
-        """Searches and strikes once; returns whether nothing was found often enough to be sure."""
+        """Searches and strikes once; returns whether anything is about to die."""
         prey = [
             process
             for process, root in ProcessTable().descendants(os.getpid(), self._spared)
@@ -959,9 +971,9 @@ class Hunt:
         if fresh and self._rounds <= STOP_ROUNDS:
             self._strike(fresh, signal.SIGSTOP)
             self._stopped.update((process.pid, process.started) for process in fresh)
-        else:
-            self._strike(prey, signal.SIGKILL)
-        return self._empty >= EMPTY_ROUNDS
+            return False
+        self._strike(prey, signal.SIGKILL)
+        return bool(prey)
 
     @staticmethod
     def _strike(processes: Iterable[Process], number: int) -> None:
@@ -1183,6 +1195,19 @@ class Usage:
         self.max_rss = max(self.max_rss, usage.ru_maxrss * 1024)
 
 
+def open_pipes(count: int) -> list[tuple[int, int]]:
+    """Opens all of them or none."""
+    pipes: list[tuple[int, int]] = []
+    try:
+        for _ in range(count):
+            pipes.append(os.pipe())  # noqa: PERF401  a comprehension would lose those that were opened
+    except OSError:
+        for end in sum(pipes, ()):
+            os.close(end)
+        raise
+    return pipes
+
+
 class Run:
     """One command from its start to its ENDED."""
 
@@ -1200,7 +1225,7 @@ class Run:
         self._open(order)
 
     def _open(self, order: Order) -> None:
-        pipes = [os.pipe() for _ in range(3 if order.stdin == "pipe" else 2)]
+        pipes = open_pipes(3 if order.stdin == "pipe" else 2)
         (out, out_end), (err, err_end), *rest = pipes
         self.stdin = Stdin(rest[0][1] if rest else None)
         self.streams = (Stream(Kind.STDOUT, out, order.stdout), Stream(Kind.STDERR, err, order.stderr))
@@ -1299,7 +1324,10 @@ def not_started(code: int, message: bytes) -> dict[str, object]:
 
 def full(paths: Iterable[str]) -> tuple[bool, bool]:
     """Tells whether any of the file systems has no bytes, and whether any has no inodes left."""
-    found = [os.statvfs(path) for path in paths if os.path.isdir(path)]
+    found: list[os.statvfs_result] = []
+    for path in paths:
+        with suppress(OSError):
+            found.append(os.statvfs(path))
     return any(not fs.f_bavail for fs in found), any(fs.f_files and not fs.f_ffree for fs in found)
 
 
@@ -1592,6 +1620,7 @@ class Investigation:
         self.ref = ref
         self.deadline = time.monotonic() + PROBE_SECONDS
         self._answer = bytearray()
+        self.buried = False
         self.descriptor, end = os.pipe()
         os.set_blocking(self.descriptor, False)
         self.pid = os.fork()
@@ -1622,7 +1651,7 @@ class Investigation:
     def close(self) -> None:
         """Ends the child, wherever it is."""
         os.close(self.descriptor)
-        with suppress(ProcessLookupError):
+        if not self.buried:
             os.kill(self.pid, signal.SIGKILL)
 
 
@@ -1808,6 +1837,8 @@ class Runner:
         self._reaper.bury()
 
     def _on_death(self, pid: int, status: int, usage: resource.struct_rusage, session: int | None) -> None:
+        for probe in self._probes.values():
+            probe.buried = probe.buried or probe.pid == pid
         runs = list(self._runs.values())
         owner = runs[0] if len(runs) == 1 else next((run for run in runs if run.pid in {pid, session}), None)
         if owner:
@@ -1840,6 +1871,7 @@ class Runner:
         for probe in list(self._probes.values()):
             if now >= probe.deadline:
                 self._close_probe(probe)
+                self._reaper.clear(self._roots())
                 self._refuse(probe.ref, Refused("failed", "the probe took too long"))
 
     def _living_cpu(self, run: Run) -> float:

@@ -14,7 +14,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, Unpack
 
 import pytest
 
@@ -33,6 +33,19 @@ PATIENCE = 10.0
 """Seconds any answer may take here: a hundred times what it does, less than a test may."""
 
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+
+
+class Options(TypedDict, total=False):
+    """What a run is asked with: seconds and bytes."""
+
+    cwd: str
+    env: Mapping[str, str]
+    stream: bool
+    wall: float
+    cpu: float | None
+    stdout: int
+    stderr: int
+    output: int
 
 
 @dataclass
@@ -79,20 +92,15 @@ class Host:
         self.skills = skills
         self.channel, inner = socket.socketpair()
         self.channel.settimeout(PATIENCE)
-        python, runner = (
-            (sys.executable, RUNNER) if user is None else (SYSTEM_PYTHON, _readable_copy(workspace))
-        )
+        python, runner = sys.executable, RUNNER
+        if user is not None:
+            prefix = (*prefix, "setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups")
+            python, runner = SYSTEM_PYTHON, _readable_copy(workspace)
         argv = [*prefix, python, "-I", "-S", "-B", str(runner)]
         argv += ["--workspace", str(workspace), "--skills", str(skills)]
         with inner:
             self.process = subprocess.Popen(
-                argv,
-                stdin=inner,
-                stdout=inner,
-                env=ENVIRONMENT,
-                user=user,
-                group=user,
-                extra_groups=[] if user else None,
+                argv, stdin=inner.fileno(), stdout=inner.fileno(), env=ENVIRONMENT
             )
         self._decoder = Decoder()
         self._arrived: deque[Frame] = deque()
@@ -133,10 +141,11 @@ class Host:
 
     # Runs
 
-    def start(self, *argv: str, **options: Any) -> int:
+    def start(self, *argv: str, stdin: Literal["none", "pipe"] = "none", **options: Unpack[Options]) -> int:
         """Starts a run and returns its ref."""
         ref = self.ref()
-        self.send(Kind.RUN, ref, order(*argv, **{"cwd": str(self.workspace), **options}))
+        with_place: Options = {"cwd": str(self.workspace), **options}
+        self.send(Kind.RUN, ref, order(*argv, stdin=stdin, **with_place))
         return ref
 
     def finish(self, ref: int) -> Finished:
@@ -151,9 +160,8 @@ class Host:
             if frame.kind in streams:
                 streams[frame.kind] += frame.payload
 
-    def run(self, *argv: str, **options: Any) -> Finished:
-        """Runs one command to its end; `stdin` is bytes."""
-        stdin: bytes | None = options.pop("stdin", None)
+    def run(self, *argv: str, stdin: bytes | None = None, **options: Unpack[Options]) -> Finished:
+        """Runs one command to its end."""
         ref = self.start(*argv, stdin="none" if stdin is None else "pipe", **options)
         if stdin is not None:
             for frame in encode_chunks(Kind.STDIN, ref, stdin):
@@ -161,10 +169,10 @@ class Host:
             self.send(Kind.CLOSE_STDIN, ref)
         return self.finish(ref)
 
-    def shell(self, text: str, **options: Any) -> Finished:
-        return self.run("bash", "-c", text, **options)
+    def shell(self, text: str, *, stdin: bytes | None = None, **options: Unpack[Options]) -> Finished:
+        return self.run("bash", "-c", text, stdin=stdin, **options)
 
-    def python(self, text: str, *arguments: str, **options: Any) -> Finished:
+    def python(self, text: str, *arguments: str, **options: Unpack[Options]) -> Finished:
         return self.run(sys.executable, "-I", "-S", "-c", text, *arguments, **options)
 
     def wait_for(self, name: str) -> Path:
@@ -230,16 +238,22 @@ def _readable_copy(workspace: Path) -> Path:
     return copy
 
 
-def order(*argv: str, **options: Any) -> dict[str, Any]:
+def order(*argv: str, stdin: str = "none", **options: Unpack[Options]) -> dict[str, Any]:
     """Returns the payload of a RUN."""
-    limits = {"wall": 10.0, "cpu": None, "stdout": 1 << 20, "stderr": 1 << 20, "output": 1 << 40}
+    limits = {
+        "wall": options.get("wall", 10.0),
+        "cpu": options.get("cpu"),
+        "stdout": options.get("stdout", 1 << 20),
+        "stderr": options.get("stderr", 1 << 20),
+        "output": options.get("output", 1 << 40),
+    }
     return {
         "argv": list(argv),
-        "env": options.pop("env", ENVIRONMENT),
-        "cwd": options.pop("cwd"),
-        "stdin": options.pop("stdin", "none"),
-        "stream": options.pop("stream", False),
-        "limits": {**limits, **options},
+        "env": dict(options.get("env", ENVIRONMENT)),
+        "cwd": options.get("cwd", "/"),
+        "stdin": stdin,
+        "stream": options.get("stream", False),
+        "limits": limits,
     }
 
 

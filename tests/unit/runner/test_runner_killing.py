@@ -12,7 +12,9 @@ import pytest
 from sandbox_skills.engines.wire import Kind
 
 if TYPE_CHECKING:
-    from tests.unit.runner.conftest import Finished, Host
+    from typing import Unpack
+
+    from tests.unit.runner.conftest import Finished, Host, Options
 
 STUBBORN = """
 import os, signal, subprocess, sys, time
@@ -58,7 +60,7 @@ def children(pid: int) -> list[int]:
     return [int(text) for text in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def stubborn(host: Host, kind: str, after: str = "", **options: float) -> tuple[Finished, int]:
+def stubborn(host: Host, kind: str, after: str = "", **options: Unpack[Options]) -> tuple[Finished, int]:
     """Runs a program that leaves a process behind; returns its end and the pid of the other."""
     done = host.python(STUBBORN + after, kind, str(host.workspace / "mark"), **options)
     return done, int((host.workspace / "mark").read_text())
@@ -88,11 +90,12 @@ def test_a_grandchild_that_holds_the_pipe_is_not_waited_for(host: Host) -> None:
     assert time.monotonic() - begun < 5
 
 
+@pytest.mark.root
 def test_a_fork_bomb_dies(host: Host) -> None:
     text = (
         "import os,time\nend=time.time()+30\nwhile time.time()<end:\n  try: os.fork()\n  except OSError: pass"
     )
-    limited = f"ulimit -u 200; exec setpriv --reuid=54321 --clear-groups {sys.executable} -I -S -c '{text}'"
+    limited = f"ulimit -u 200; exec setpriv --reuid=54321 --clear-groups /usr/bin/python3 -I -S -c '{text}'"
     done = host.shell(limited, wall=0.5)
     assert done.ended["stopped"] == "wall_time"
     assert done.ended["clean"] is True
@@ -134,12 +137,16 @@ def test_nothing_lives_when_the_host_has_gone(host: Host, kind: str) -> None:
     assert not alive(pid)
 
 
+def feed_for_ever(host: Host, ref: int) -> None:
+    while True:
+        host.send(Kind.STDIN, ref, b"x" * 262_144)
+
+
 def test_a_host_that_goes_is_noticed_behind_unread_input(host: Host) -> None:
     ref = host.start("sleep", "60", stdin="pipe")
     host.channel.settimeout(0.5)
     with pytest.raises(TimeoutError):
-        while True:
-            host.send(Kind.STDIN, ref, b"x" * 262_144)
+        feed_for_ever(host, ref)
     assert host.close() == 0
 
 

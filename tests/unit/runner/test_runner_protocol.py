@@ -168,7 +168,7 @@ def test_frames_may_come_in_any_pieces(host: Host) -> None:
 
 
 FRAMES = st.builds(
-    lambda kind, ref, payload: wire.encode(kind, ref, payload),
+    wire.encode,
     st.sampled_from([kind for kind in Kind if kind <= Kind.FACTS and kind is not Kind.FACTS]),
     st.integers(0, 3),
     st.binary(max_size=40) | st.sampled_from([b"{}", b"[]", b'{"path":"a","mode":1,"max_bytes":9}']),

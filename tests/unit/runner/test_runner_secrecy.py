@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -95,4 +94,4 @@ def test_a_run_beside_the_probe_does_not_end_it(other: Host) -> None:
 
 
 def test_the_runner_writes_nothing_to_the_workspace_but_its_directories(host: Host) -> None:
-    assert sorted(os.listdir(host.workspace)) == ["home", "out", "runs", "skills", "work"]
+    assert sorted(path.name for path in host.workspace.iterdir()) == ["home", "out", "runs", "skills", "work"]
