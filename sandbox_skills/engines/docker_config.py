@@ -49,11 +49,22 @@ MEMORY_RESERVE = 32 * MIB
 
 TMP, SHM = "/tmp", "/dev/shm"  # noqa: S108  # directories of the box, each of its own tmpfs
 
+INODE_BYTES = 3 * KIB // 2
+"""What one file costs of the box's memory beside its bytes: 1.4 KiB where its name is as long as may be (measured)."""
+
 TMP_INODES = 8 * KIB
-"""Unpacking or building something takes some thousands; each costs about 1 KiB of the box's memory."""
+"""Unpacking or building something takes some thousands."""
 
 SHM_INODES = KIB
 """One for each semaphore or shared array of a process pool."""
+
+IPC_SYSCTLS = {
+    "kernel.shm_rmid_forced": "1",  # a segment goes with its last user
+    "kernel.msgmni": "8",  # queues; one of empty messages takes 1 MiB
+    "kernel.sem": "250 1000 100 64",  # in a set, in all, in an operation, sets; 64 bytes for each semaphore
+}
+"""System V objects outlive the program that made them and count against the box's memory: with the kernel's own
+limits one run could leave so many that the next one dies of it (seen)."""
 
 STOP_SECONDS = 1
 """The runner ends when its channel closes; waiting longer for a signal only delays the kill."""
@@ -217,9 +228,8 @@ def _isolation(options: DockerOptions) -> dict[str, Any]:
         "PublishAllPorts": False,
         "PortBindings": {},
     }
-    # A System V segment goes with its last user. gVisor knows no such setting.
-    sysctls = {} if options.runtime == GVISOR else {"kernel.shm_rmid_forced": "1"}
-    return settings | {"Sysctls": sysctls}
+    # gVisor knows no such settings.
+    return settings | {"Sysctls": {} if options.runtime == GVISOR else dict(IPC_SYSCTLS)}
 
 
 def _limits(limits: SandboxLimits, options: DockerOptions) -> dict[str, Any]:
@@ -277,11 +287,12 @@ def _check_limits(limits: SandboxLimits) -> None:
         value = getattr(limits, name)
         if not least <= value <= MOST:
             raise SettingsError(f"a sandbox needs a limit {name} of at least {least:g}, not {value!r}")
-    writable = limits.workspace_bytes + limits.tmp_bytes + limits.shm_bytes
+    inodes = limits.workspace_inodes + TMP_INODES + SHM_INODES
+    writable = limits.workspace_bytes + limits.tmp_bytes + limits.shm_bytes + inodes * INODE_BYTES
     if writable > limits.memory - MEMORY_RESERVE:
         raise SettingsError(
-            f"workspace, /tmp and /dev/shm of {writable} bytes together must stay {MEMORY_RESERVE} below "
-            f"the memory limit of {limits.memory}, as they live in it",
+            f"workspace, /tmp and /dev/shm of {writable} bytes with their inodes together must stay "
+            f"{MEMORY_RESERVE} below the memory limit of {limits.memory}, as they live in it",
             hint=f"set the memory limit to {writable + MEMORY_RESERVE} or more",
         )
 
