@@ -7,8 +7,8 @@ the head of the answer through a buffered reader and hands out the socket below 
 from __future__ import annotations
 
 import asyncio
+import json
 import struct
-from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from sandbox_skills.errors import EngineUnavailableError, SandboxLostError
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Callable
 
     from sandbox_skills.engines.channel import Channel
 
@@ -24,6 +25,11 @@ MUX_HEADER = struct.Struct("!BxxxI")
 """Docker's frame: 1 stdout, 2 stderr; three zero bytes; length."""
 
 STDOUT, STDERR = 1, 2
+
+HEAD_END = b"\r\n\r\n"
+
+UPGRADED = {b"101", b"200"}
+"""What Docker answers before it hands over the stream: 200 to clients that ask for no upgrade, as old proxies do."""
 
 MAX_HEAD = 16 * 1024
 """Longest head of an HTTP answer we read; Docker's has about 120 bytes, a proxy's a few KiB."""
@@ -34,7 +40,11 @@ MAX_MUX_FRAME = 1024 * 1024
 STDERR_TAIL = 8 * 1024
 """How much of the runner's own stderr is kept for the message of a lost box."""
 
+MAX_EXPLANATION = 300
+"""Longest text of a daemon's refusal that our message quotes."""
+
 CONNECT_SECONDS = 10.0
+"""Longest wait for the connection, and again for the answer: the daemon does nothing but find the container."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,72 +62,100 @@ class Demultiplexer:
 
     def __init__(self, receiver: Receiver) -> None:
         self._receiver = receiver
-        self._head: bytearray | None = bytearray()
-        self._header = bytearray()
+        self._take: Callable[[memoryview], memoryview] = self._take_head
+        self._head = bytearray()
         self._stream = 0
         self._left = 0
-        self._stderr: deque[bytes] = deque(maxlen=64)
+        self._stderr = bytearray()
+        self._ended = False
         self.upgraded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def consume(self, data: memoryview) -> None:
         """Takes the next bytes; a breach of HTTP or of Docker's framing ends the channel through the receiver."""
-        if self._head is not None:
-            data = self._consume_head(self._head, data)
         while data:
-            if not self._left:
-                data = self._consume_header(data)
-                continue
-            part, data = data[: self._left], data[self._left :]
-            self._left -= len(part)
-            if self._stream == STDOUT:
-                self._receiver.received(part)
-            else:
-                self._stderr.append(bytes(part[-STDERR_TAIL:]))
+            data = self._take(data)
 
     @property
     def stderr_tail(self) -> str:
         """The last words of the runner, for a message."""
-        return b"".join(self._stderr)[-STDERR_TAIL:].decode(errors="backslashreplace").strip()
+        return self._stderr.decode(errors="backslashreplace").strip()
 
     def lost(self, reason: str) -> None:
-        if not self.upgraded.done():
-            self.upgraded.set_exception(SandboxLostError(f"attach failed: {reason}"))
+        """Ends the stream: tells the receiver, once, and whoever waits for the upgrade."""
+        if self._ended:
+            return
+        self._ended = True
+        self._take = _drop
         tail = self.stderr_tail
-        self._receiver.lost(f"{reason}; the runner said: {tail}" if tail else reason)
-
-    def _consume_head(self, head: bytearray, data: memoryview) -> memoryview:
-        before = len(head)
-        head += data
-        end = head.find(b"\r\n\r\n")
-        if end < 0:
-            if len(head) > MAX_HEAD:
-                self._refuse("the daemon's answer has no end")
-            return memoryview(b"")
-        self._head = None
-        status = bytes(head[: head.find(b"\r\n")])
-        if b" 101 " not in status + b" " and b" 200 " not in status + b" ":
-            self._refuse(f"the daemon refused to attach: {status.decode(errors='replace')}")
-            return memoryview(b"")
+        reason = f"{reason}; the runner said: {tail}" if tail else reason
         if not self.upgraded.done():
-            self.upgraded.set_result(None)
-        return data[end + 4 - before :]
-
-    def _consume_header(self, data: memoryview) -> memoryview:
-        take = MUX_HEADER.size - len(self._header)
-        self._header += data[:take]
-        if len(self._header) == MUX_HEADER.size:
-            self._stream, self._left = MUX_HEADER.unpack(self._header)
-            self._header.clear()
-            if self._stream not in {STDOUT, STDERR} or self._left > MAX_MUX_FRAME:
-                self._left = 0
-                self._refuse("the stream is not framed as Docker frames it")
-                return memoryview(b"")
-        return data[take:]
-
-    def _refuse(self, reason: str) -> None:
-        if not self.upgraded.done():
-            self.upgraded.set_exception(SandboxLostError(reason))
+            self.upgraded.set_exception(SandboxLostError(f"cannot attach to the sandbox: {reason}"))
+            self.upgraded.exception()  # nobody looks at it where the attach was cancelled
         self._receiver.lost(reason)
+
+    def _take_head(self, data: memoryview) -> memoryview:
+        before = len(self._head)
+        self._head += data
+        end = self._head.find(HEAD_END)
+        if end < 0:
+            if len(self._head) > MAX_HEAD:
+                self.lost("the daemon's answer has no end")
+            return data[:0]
+        head, body = bytes(self._head[:end]), bytes(self._head[end + len(HEAD_END) :])
+        self._head.clear()
+        refused = _refusal(head, body)
+        if refused is not None:
+            self.lost(refused)
+            return data[:0]
+        self._take = self._take_header
+        self.upgraded.set_result(None)
+        return data[end + len(HEAD_END) - before :]
+
+    def _take_header(self, data: memoryview) -> memoryview:
+        missing = MUX_HEADER.size - len(self._head)
+        self._head += data[:missing]
+        if len(self._head) == MUX_HEADER.size:
+            self._stream, self._left = MUX_HEADER.unpack(self._head)
+            self._head.clear()
+            if self._stream not in {STDOUT, STDERR} or self._left > MAX_MUX_FRAME:
+                self.lost("the stream is not framed as Docker frames it")
+            elif self._left:
+                self._take = self._take_payload
+        return data[missing:]
+
+    def _take_payload(self, data: memoryview) -> memoryview:
+        part, rest = data[: self._left], data[self._left :]
+        self._left -= len(part)
+        if not self._left:
+            self._take = self._take_header
+        if self._stream == STDOUT:
+            self._receiver.received(part)
+        else:
+            self._stderr += part
+            del self._stderr[:-STDERR_TAIL]
+        return rest
+
+
+def _drop(data: memoryview) -> memoryview:
+    return data[:0]
+
+
+def _refusal(head: bytes, body: bytes) -> str | None:
+    """Returns why the daemon does not hand over the stream, None where it does."""
+    line = head.split(b"\r\n", 1)[0]
+    words = line.split(b" ", 2)
+    if words[0].startswith(b"HTTP/") and len(words) > 1 and words[1] in UPGRADED:
+        return None
+    return f"the daemon answered {line.decode(errors='replace')[:MAX_EXPLANATION]!r}{_explanation(body)}"
+
+
+def _explanation(body: bytes) -> str:
+    """Returns the daemon's own message, as far as it came along with the head."""
+    try:
+        message = json.loads(body)["message"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return ""
+    return f": {str(message)[:MAX_EXPLANATION]}"
 
 
 async def attach(address: DaemonAddress, version: str, container: str, receiver: Receiver) -> Channel:
@@ -126,6 +164,25 @@ async def attach(address: DaemonAddress, version: str, container: str, receiver:
     Raises EngineUnavailableError when the daemon cannot be reached, SandboxLostError when it refuses.
     """
     demultiplexer = Demultiplexer(receiver)
+    channel = await _connected(address, demultiplexer)
+    target = f"/v{version}/containers/{container}/attach?stream=1&stdin=1&stdout=1&stderr=1"
+    channel.write(
+        f"POST {target} HTTP/1.1\r\nHost: docker\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
+        "Content-Length: 0\r\n\r\n".encode()
+    )
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            await demultiplexer.upgraded
+    except TimeoutError as error:
+        channel.close()
+        raise SandboxLostError(f"the daemon did not attach in {CONNECT_SECONDS:g} s") from error
+    except BaseException:
+        channel.close()
+        raise
+    return channel
+
+
+async def _connected(address: DaemonAddress, demultiplexer: Demultiplexer) -> StreamProtocol:
     loop = asyncio.get_running_loop()
 
     def protocol() -> StreamProtocol:
@@ -141,15 +198,4 @@ async def attach(address: DaemonAddress, version: str, container: str, receiver:
                 )
     except (OSError, TimeoutError) as error:
         raise EngineUnavailableError(f"cannot connect to the Docker daemon: {error}") from error
-    target = f"/v{version}/containers/{container}/attach?stream=1&stdin=1&stdout=1&stderr=1"
-    channel.write(
-        f"POST {target} HTTP/1.1\r\nHost: docker\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n"
-        "Content-Length: 0\r\n\r\n".encode()
-    )
-    try:
-        async with asyncio.timeout(CONNECT_SECONDS):
-            await demultiplexer.upgraded
-    except BaseException:
-        channel.close()
-        raise
     return channel

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from sandbox_skills.engines import classify
+from sandbox_skills.engines.arguments import below_workspace, check_command
 from sandbox_skills.engines.cancellation import finish
-from sandbox_skills.engines.requests import CollectRequest, GetRequest, Request, RunRequest
-from sandbox_skills.engines.wire import PROTOCOL, Decoder, Frame, Kind, encode, encode_chunks
-from sandbox_skills.errors import CommandError, EngineError, PathEscapeError, RunnerProtocolError, SandboxLostError
-from sandbox_skills.spec import WORKSPACE, Collection, Limits
+from sandbox_skills.engines.collecting import CollectRequest
+from sandbox_skills.engines.link import Link, Patience
+from sandbox_skills.engines.requests import Answer, GetRequest, PutRequest, RunRequest
+from sandbox_skills.engines.wire import PROTOCOL, Kind
+from sandbox_skills.errors import EngineError, RunnerProtocolError, SandboxLostError
+from sandbox_skills.spec import Collection, Limits
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Generator,
+        Mapping,
+        Sequence,
+    )
     from pathlib import PurePosixPath
 
     from sandbox_skills.engines.base import FileSink, OutputSink
-    from sandbox_skills.engines.channel import Channel
     from sandbox_skills.engines.classify import Death
     from sandbox_skills.spec import CollectLimits, Command, Outcome, SandboxId
 
@@ -34,7 +44,7 @@ The runner itself needs up to 5 s for a tree that will not die, and shares its C
 
 
 class RunnerClient:
-    """Speaks to one runner. Made before its box starts; usable once `hello` has returned."""
+    """Speaks to one runner over `link`. Made before its box starts; usable once `hello` has returned."""
 
     def __init__(
         self,
@@ -44,60 +54,28 @@ class RunnerClient:
         concurrent_runs: int = 1,
     ) -> None:
         self.id = sandbox_id
+        self.link = Link(sandbox_id)
         self._post_mortem = post_mortem
         self._concurrent_runs = concurrent_runs
-        self._channel: Channel | None = None
-        self._decoder = Decoder()
-        self._last_ref = 0
-        self._requests: dict[int, Request] = {}
         self._runs = 0
-        self._fault: EngineError | None = None
-        self._hello = Request(Kind.HELLO)
-        self._requests[0] = self._hello
-
-    # The receiver's side of the channel.
-
-    def received(self, data: memoryview) -> None:
-        if self._fault is not None:
-            return
-        try:
-            for frame in self._decoder.feed(data):
-                self._dispatch(frame)
-        except RunnerProtocolError as error:
-            self._break(error)
-        except Exception as error:  # noqa: BLE001  # a sink's fault must not take the event loop with it
-            self._break(EngineError(f"a sink of sandbox {self.id} failed: {error!r}"))
-
-    def lost(self, reason: str) -> None:
-        self._break(SandboxLostError(f"sandbox {self.id} was lost: {reason}"))
-
-    def connect(self, channel: Channel) -> None:
-        """Gives the client its channel; frames may have come before."""
-        self._channel = channel
-        if self._fault is not None:
-            channel.close()
-
-    def close(self) -> None:
-        """Ends the channel; every request that waits raises SandboxLostError."""
-        self._break(SandboxLostError(f"sandbox {self.id} was closed"))
 
     @property
     def alive(self) -> bool:
-        return self._fault is None
+        return self.link.alive
 
-    # The sandbox's side.
+    def close(self) -> None:
+        """Ends the channel; every request that waits raises SandboxLostError."""
+        self.link.fail(SandboxLostError(f"sandbox {self.id} was closed"))
 
     async def hello(self, seconds: float) -> Mapping[str, Any]:
         """Returns the runner's first message; raises SandboxLostError when it does not come in time."""
-        try:
-            async with asyncio.timeout(seconds):
-                body = await self._hello.done
-        except TimeoutError as error:
-            raise SandboxLostError(f"the runner of {self.id} did not answer in {seconds:g} s") from error
+        body = await self.link.answer(self.link.hello, Patience(seconds))
         if body.get("protocol") != PROTOCOL:
-            raise RunnerProtocolError(
-                f"the runner speaks protocol {body.get('protocol')!r}, this version speaks {PROTOCOL}",
-                hint="sandbox-skills image build",
+            raise self.link.fail(
+                RunnerProtocolError(
+                    f"the runner speaks another protocol than this version, which speaks {PROTOCOL}",
+                    hint="sandbox-skills image build",
+                )
             )
         return body
 
@@ -117,8 +95,8 @@ class RunnerClient:
         links: Mapping[PurePosixPath, PurePosixPath] | None = None,
     ) -> None:
         body = {
-            "dirs": [_relative(path) for path in dirs],
-            "links": [[_relative(path), str(target)] for path, target in (links or {}).items()],
+            "dirs": [str(below_workspace(path)) for path in dirs],
+            "links": [[str(below_workspace(path)), str(target)] for path, target in (links or {}).items()],
         }
         await self._ask(Kind.PREPARE, body, Kind.DONE)
 
@@ -126,200 +104,123 @@ class RunnerClient:
         self, command: Command, *, limits: Limits | None = None, on_output: OutputSink | None = None
     ) -> Outcome:
         limits = limits or Limits()
-        if not command.argv or not command.argv[0]:
-            raise CommandError("the command is empty", hint="give a program and its arguments")
-        if self._runs >= self._concurrent_runs:
-            raise EngineError(f"sandbox {self.id} runs another command already")
-        self._runs += 1
+        check_command(command)
         request = RunRequest(limits, on_output)
-        ref = self._open(request)
         started = time.monotonic()
-        try:
-            self._send_run(ref, command, limits, stream=on_output is not None)
-            ended = await self._ending(ref, request, limits)
-        except SandboxLostError as error:
-            # A box that dies of a run is an outcome of the run; any other loss is raised.
-            death = await self._post_mortem()
-            return classify.box_died(
-                death,
-                error,
-                stdout=request.kept("stdout"),
-                stderr=request.kept("stderr"),
-                wall_seconds=time.monotonic() - started,
-            )
-        finally:
-            self._runs -= 1
-            self._requests.pop(ref, None)
-        if ended.get("clean") is not True:
-            self._break(SandboxLostError(f"processes of a run in {self.id} would not die"))
-        return classify.outcome(
-            ended, limits=limits, stdout=request.kept("stdout"), stderr=request.kept("stderr")
-        )
+        with self._one_run():
+            try:
+                outcome = await self._run(request, command, limits, stream=on_output is not None)
+            except SandboxLostError as error:
+                # A box that dies of a run is an outcome of the run; any other loss is raised.
+                return classify.box_died(
+                    await self._post_mortem(),
+                    error,
+                    stdout=request.kept("stdout"),
+                    stderr=request.kept("stderr"),
+                    wall_seconds=time.monotonic() - started,
+                )
+        self._give_up_unclean(outcome)
+        return outcome
 
     async def put(self, path: PurePosixPath, chunks: AsyncIterator[bytes], *, mode: int = 0o644) -> int:
-        request = Request(Kind.DONE)
-        ref = self._open(request)
-        try:
-            self._send(Kind.PUT, ref, {"path": _relative(path), "mode": mode})
+        patience = Patience(ANSWER_SECONDS)
+        body = {"path": str(below_workspace(path)), "mode": mode}
+        with self.link.asked(PutRequest()) as request:
+            request.send(Kind.PUT, body)
             async for chunk in chunks:
-                for frame in encode_chunks(Kind.CHUNK, ref, chunk):
-                    self._write(frame)
-                await self._drain()
+                request.sent += len(chunk)
+                await self.link.stream(Kind.CHUNK, request.ref, chunk, patience)
                 if request.done.done():
                     break
-            self._send(Kind.CHUNKS_END, ref)
-            async with asyncio.timeout(ANSWER_SECONDS):
-                body = await request.done
-        except TimeoutError as error:
-            raise self._break(SandboxLostError(f"the runner of {self.id} did not answer")) from error
-        except BaseException:
-            self._send(Kind.KILL, ref, {"reason": "cancelled"})
-            raise
-        finally:
-            self._requests.pop(ref, None)
-        size = body.get("size")
-        if not isinstance(size, int):
-            raise self._break(RunnerProtocolError("malformed DONE frame"))
-        return size
+            request.complete = True
+            request.send(Kind.CHUNKS_END)
+            return await self.link.answer(request, patience)
 
     @asynccontextmanager
-    async def get(self, path: PurePosixPath, *, max_bytes: int) -> AsyncIterator[AsyncIterator[bytes]]:
-        ref = self._new_ref()
-        request = GetRequest(max_bytes, lambda count: self._send(Kind.CREDIT, ref, {"bytes": count}))
-        self._open(request, ref)
-        try:
-            self._send(Kind.GET, ref, {"path": _relative(path), "max_bytes": max_bytes})
-            await request.opened()
-            yield _chunks(request)
-        finally:
-            if not request.done.done():
-                self._send(Kind.KILL, ref, {"reason": "cancelled"})
-            else:
-                self._requests.pop(ref, None)
+    async def get(self, path: PurePosixPath, *, max_bytes: int) -> AsyncGenerator[AsyncIterator[bytes]]:
+        patience = Patience(ANSWER_SECONDS, size=max_bytes)
+        body = {"path": str(below_workspace(path)), "max_bytes": max_bytes}
+        with self.link.asked(GetRequest(max_bytes)) as request:
+            request.send(Kind.GET, body)
+            await self.link.waited(request.arrived(), patience)
+            request.check()
+            try:
+                yield self._chunks(request, patience)
+            finally:
+                request.fail(EngineError(f"{path} is not being read any more"))
 
     async def collect(self, patterns: Sequence[str], limits: CollectLimits, sink: FileSink) -> Collection:
         if not patterns:
             return Collection()
-        ref = self._new_ref()
-        request = CollectRequest(limits, sink, lambda count: self._send(Kind.CREDIT, ref, {"bytes": count}))
-        self._open(request, ref)
         body = {
             "patterns": list(patterns),
             "files": limits.files,
             "file_bytes": limits.file_bytes,
             "total_bytes": limits.total_bytes,
         }
+        with self.link.asked(CollectRequest(patterns, limits, sink)) as request:
+            request.send(Kind.COLLECT, body)
+            return await self.link.answer(request, Patience(ANSWER_SECONDS, size=limits.total_bytes))
+
+    async def _ask(self, kind: Kind, body: bytes | Mapping[str, Any], reply: Kind) -> Mapping[str, Any]:
+        with self.link.asked(Answer(reply)) as request:
+            request.send(kind, body)
+            return await self.link.answer(request, Patience(ANSWER_SECONDS))
+
+    @contextmanager
+    def _one_run(self) -> Generator[None]:
+        if self._runs >= self._concurrent_runs:
+            raise EngineError(f"sandbox {self.id} runs another command already")
+        self._runs += 1
         try:
-            self._send(Kind.COLLECT, ref, body)
-            end = await request.done
-        except asyncio.CancelledError:
-            self._send(Kind.KILL, ref, {"reason": "cancelled"})
-            raise
+            yield
         finally:
-            self._requests.pop(ref, None)
-        return request.collection(end)
+            self._runs -= 1
 
-    # Below: how requests are kept.
-
-    async def _ask(self, kind: Kind, body: bytes | Mapping[str, Any], reply: Kind) -> dict[str, Any]:
-        request = Request(reply)
-        ref = self._open(request)
-        try:
-            self._send(kind, ref, body)
-            async with asyncio.timeout(ANSWER_SECONDS):
-                return await request.done
-        except TimeoutError as error:
-            raise self._break(SandboxLostError(f"the runner of {self.id} did not answer")) from error
-        finally:
-            self._requests.pop(ref, None)
-
-    def _send_run(self, ref: int, command: Command, limits: Limits, *, stream: bool) -> None:
-        body = {
-            "argv": list(command.argv),
-            "env": dict(command.env),
-            "cwd": str(command.cwd),
-            "stdin": "none" if command.stdin is None else "pipe",
-            "stream": stream,
-            "limits": {
-                "wall": limits.wall_seconds,
-                "cpu": limits.cpu_seconds,
-                "stdout": limits.stdout_bytes,
-                "stderr": limits.stderr_bytes,
-                "output": limits.output_bytes,
-            },
-        }
-        self._send(Kind.RUN, ref, body)
-        if command.stdin is not None:
-            for frame in encode_chunks(Kind.STDIN, ref, command.stdin):
-                self._write(frame)
-            self._send(Kind.CLOSE_STDIN, ref)
-
-    async def _ending(self, ref: int, request: RunRequest, limits: Limits) -> dict[str, Any]:
-        try:
-            async with asyncio.timeout(limits.wall_seconds + STOP_SECONDS):
-                return await request.done
-        except TimeoutError as error:
-            raise self._break(SandboxLostError(f"a run in {self.id} did not end in time")) from error
-        except asyncio.CancelledError:
-            self._send(Kind.KILL, ref, {"reason": "cancelled"})
-            await finish(self._killed(request))
-            raise
+    async def _run(self, request: RunRequest, command: Command, limits: Limits, *, stream: bool) -> Outcome:
+        with self.link.asked(request):
+            request.send(Kind.RUN, _order(command, limits, stream=stream))
+            if command.stdin is not None:
+                self.link.send_raw(Kind.STDIN, request.ref, command.stdin)
+                request.send(Kind.CLOSE_STDIN)
+            try:
+                return await self.link.answer(request, Patience(limits.wall_seconds + STOP_SECONDS))
+            except asyncio.CancelledError:
+                request.send(Kind.KILL, {"reason": "cancelled"})
+                await finish(self._killed(request))
+                raise
 
     async def _killed(self, request: RunRequest) -> None:
-        done, _ = await asyncio.wait([request.done], timeout=STOP_SECONDS)
-        if not done:
-            self._break(SandboxLostError(f"a cancelled run in {self.id} did not end"))
+        """Waits until a run that was cancelled is gone; what it has to say is nobody's business any more."""
+        with suppress(Exception):  # the caller hears of the cancel alone
+            self._give_up_unclean(await self.link.answer(request, Patience(STOP_SECONDS)))
 
-    def _open(self, request: Request, ref: int | None = None) -> int:
-        if self._fault is not None:
-            raise self._fault
-        ref = self._new_ref() if ref is None else ref
-        self._requests[ref] = request
-        return ref
+    def _give_up_unclean(self, outcome: Outcome) -> None:
+        if not outcome.sandbox_lives:
+            self.link.fail(SandboxLostError(f"processes of a run in {self.id} would not die"))
 
-    def _send(self, kind: Kind, ref: int, body: bytes | Mapping[str, Any] = b"") -> None:
-        self._write(encode(kind, ref, body))
-
-    def _write(self, frame: bytes) -> None:
-        if self._channel is not None and self._fault is None:
-            self._channel.write(frame)
-
-    async def _drain(self) -> None:
-        if self._channel is not None:
-            await self._channel.drain()
-
-    def _dispatch(self, frame: Frame) -> None:
-        request = self._requests.get(frame.ref)
-        if request is None:
-            # Late frames of a request whose caller has left; what was never asked for is a breach.
-            if 0 < frame.ref <= self._last_ref:
+    async def _chunks(self, request: GetRequest, patience: Patience) -> AsyncIterator[bytes]:
+        while True:
+            await self.link.waited(request.arrived(), patience)
+            chunk = request.next()
+            if chunk is None:
                 return
-            raise RunnerProtocolError(f"{frame.kind.name} for a request that was never made")
-        request.take(frame)
-        if request.done.done():
-            self._requests.pop(frame.ref, None)
-
-    def _new_ref(self) -> int:
-        self._last_ref += 1
-        return self._last_ref
-
-    def _break(self, fault: EngineError) -> EngineError:
-        if self._fault is None:
-            self._fault = fault
-            if self._channel is not None:
-                self._channel.close()
-            requests, self._requests = list(self._requests.values()), {}
-            for request in requests:
-                request.fail(fault)
-        return self._fault
+            yield chunk
 
 
-async def _chunks(request: GetRequest) -> AsyncIterator[bytes]:
-    while (chunk := await request.next()) is not None:
-        yield chunk
-
-
-def _relative(path: PurePosixPath) -> str:
-    if path.is_absolute() and not path.is_relative_to(WORKSPACE):
-        raise PathEscapeError(f"{path} is not inside the workspace")
-    return str(path.relative_to(WORKSPACE)) if path.is_absolute() else str(path)
+def _order(command: Command, limits: Limits, *, stream: bool) -> dict[str, Any]:
+    """Returns the payload of a RUN."""
+    return {
+        "argv": list(command.argv),
+        "env": dict(command.env),
+        "cwd": str(command.cwd),
+        "stdin": "none" if command.stdin is None else "pipe",
+        "stream": stream,
+        "limits": {
+            "wall": limits.wall_seconds,
+            "cpu": limits.cpu_seconds,
+            "stdout": limits.stdout_bytes,
+            "stderr": limits.stderr_bytes,
+            "output": limits.output_bytes,
+        },
+    }

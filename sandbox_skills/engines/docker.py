@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import time
 from contextlib import asynccontextmanager
@@ -25,11 +26,10 @@ from sandbox_skills.engines.docker_client import (
     translated,
 )
 from sandbox_skills.engines.docker_config import (
-    LABEL_EXPIRES,
-    LABEL_INSTANCE,
-    LABEL_MANAGED,
     DockerOptions,
     create_body,
+    guarantees,
+    has_apparmor,
     lost_guarantees,
     profile_digest,
     seccomp_profile,
@@ -37,14 +37,15 @@ from sandbox_skills.engines.docker_config import (
 from sandbox_skills.engines.instance import Instance, dead_instances, forget_instances
 from sandbox_skills.engines.uids import leased_uid
 from sandbox_skills.errors import EngineError, GuaranteeError
-from sandbox_skills.spec import BASE_GUARANTEES, Guarantee, SandboxId
+from sandbox_skills.spec import Guarantee, SandboxId
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
     import docker
 
+    from sandbox_skills.engines.attach import DaemonAddress
     from sandbox_skills.engines.base import Sandbox
     from sandbox_skills.engines.classify import Death
     from sandbox_skills.engines.image import Target
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
     from sandbox_skills.spec import SandboxSpec
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 
 class Blocking(Protocol):
@@ -88,10 +91,14 @@ class _Daemon:
     """What is known of a daemon that answered."""
 
     client: docker.APIClient
+    address: DaemonAddress
     version: str
-    api_version: str
     info: Mapping[str, Any]
     lost: Mapping[Guarantee, str]
+
+    @property
+    def api_version(self) -> str:
+        return str(self.client.api_version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +137,8 @@ class DockerEngine:
         """What this daemon enforces; empty until it has been asked."""
         if self._daemon is None:
             return frozenset()
-        confined = self._options.use_apparmor and _has_apparmor(self._daemon.info)
-        extra = {Guarantee.APPARMOR} if confined else set[Guarantee]()
-        if self._options.runtime == "runsc":
-            extra.add(Guarantee.KERNEL_BOUNDARY)
-        return (BASE_GUARANTEES | extra) - self._daemon.lost.keys()
+        options = _body_options(self._options, self._daemon.info, instance="")
+        return guarantees(options, self._daemon.info)
 
     async def probe(self) -> EngineReport:
         daemon = await self._connected()
@@ -146,7 +150,7 @@ class DockerEngine:
         )
 
     @asynccontextmanager
-    async def open(self, spec: SandboxSpec) -> AsyncIterator[Sandbox]:
+    async def open(self, spec: SandboxSpec) -> AsyncGenerator[Sandbox]:
         daemon = await self._connected()
         self._demand(spec, daemon)
         ref = await self._resolved(daemon)
@@ -161,21 +165,23 @@ class DockerEngine:
 
     async def reap(self, keep: Collection[SandboxId]) -> list[SandboxId]:
         daemon = await self._connected()
-        with translated("list containers"):
-            rows = await self._blocking(
-                lambda: daemon.client.containers(all=True, filters={"label": f"{LABEL_MANAGED}=1"})
-            )
-        dead = dead_instances(self._instances)
-        doomed = [
-            SandboxId(row["Names"][0].lstrip("/"))
-            for row in rows
-            if self._may_reap(row["Labels"], row["Names"][0].lstrip("/"), dead, keep)
-        ]
-        for sandbox_id in doomed:
-            await self._blocking(docker_box.remove, daemon.client, sandbox_id)
-            self._left.discard(sandbox_id)
-        forget_instances(self._instances, dead)
-        return doomed
+        # In this order: a box that comes after the look at the instances is of one that lives.
+        dead = await self._blocking(dead_instances, self._instances)
+        reaped: list[SandboxId] = []
+        kept: set[str] = set()
+        for box in await self._blocking(docker_box.owned, daemon.client):
+            if box.id in keep or box.id in self._live or not self._may_reap(box, dead):
+                continue
+            try:
+                await self._blocking(docker_box.remove, daemon.client, box.id)
+            except EngineError as error:
+                logger.warning("a sandbox that nobody owns could not be removed: %s", error)
+                kept.add(box.instance)
+            else:
+                reaped.append(box.id)
+                self._left.discard(box.id)
+        await self._blocking(forget_instances, self._instances, dead - kept)
+        return reaped
 
     async def aclose(self) -> None:
         if self._instance is not None:
@@ -186,8 +192,8 @@ class DockerEngine:
             self._daemon = None
 
     async def _blocking(self, function: Callable[..., T], *args: object) -> T:
-        # In a worker thread; a cancel waits for it, so that no call is left half done.
-        return await anyio.to_thread.run_sync(function, *args, limiter=self._threads)
+        # A cancel waits for the thread: a container that is created after its removal would be a leak.
+        return await finish(anyio.to_thread.run_sync(function, *args, limiter=self._threads))
 
     async def _connected(self) -> _Daemon:
         async with self._connecting:
@@ -235,15 +241,9 @@ class DockerEngine:
             self._daemon = None
             self._image = None
 
-    def _may_reap(
-        self, labels: Mapping[str, str], name: str, dead: Collection[str], keep: Collection[str]
-    ) -> bool:
-        if name in keep or name in self._live:
-            return False
-        owner = labels.get(LABEL_INSTANCE, "")
-        mine = self._instance is not None and owner == self._instance.id
-        expires = labels.get(LABEL_EXPIRES, "")
-        return mine or owner in dead or (expires.isdigit() and int(expires) < time.time())
+    def _may_reap(self, box: docker_box.Owned, dead: Collection[str]) -> bool:
+        mine = self._instance is not None and box.instance == self._instance.id
+        return mine or box.instance in dead or (box.expires is not None and box.expires < time.time())
 
 
 class _Box:
@@ -264,8 +264,8 @@ class _Box:
         setup = self._setup
         client = setup.daemon.client
         await setup.blocking(docker_box.create, client, self.id, self._body(spec))
-        where = address(setup.options.connection)
-        self.client.connect(await attach(where, setup.daemon.api_version, self.id, self.client))
+        link = self.client.link
+        link.connect(await attach(setup.daemon.address, setup.daemon.api_version, self.id, link))
         await setup.blocking(docker_box.start, client, self.id)
         hello = await self.client.hello(HELLO_SECONDS)
         _refuse(verify.check_box(hello.get("facts"), spec=spec, uid=self._uid, runtime=setup.runtime))
@@ -273,13 +273,7 @@ class _Box:
 
     def _body(self, spec: SandboxSpec) -> dict[str, Any]:
         setup = self._setup
-        options = DockerOptions(
-            runtime=setup.options.runtime,
-            skills_dir=setup.options.skills_dir,
-            seccomp=seccomp_profile(),
-            apparmor=setup.options.use_apparmor and _has_apparmor(setup.daemon.info),
-            instance=setup.instance,
-        )
+        options = _body_options(setup.options, setup.daemon.info, setup.instance)
         return create_body(
             spec, image_id=setup.image_id, uid=self._uid, options=options, now=self._since, sandbox_id=self.id
         )
@@ -305,12 +299,23 @@ def _connect(options: DockerEngineOptions) -> _Daemon:
     client = connect(options.connection, timeout_seconds=options.timeout_seconds)
     with translated("ask the Docker daemon about itself"):
         info, version = client.info(), client.version()
-    lost = lost_guarantees(info)
-    return _Daemon(client, version.get("Version", "unknown"), str(client.api_version), info, lost)
+    return _Daemon(
+        client=client,
+        address=address(options.connection),
+        version=version.get("Version", "unknown"),
+        info=info,
+        lost=lost_guarantees(info, options.runtime),
+    )
 
 
-def _has_apparmor(info: Mapping[str, Any]) -> bool:
-    return any("apparmor" in str(option) for option in info.get("SecurityOptions") or ())
+def _body_options(options: DockerEngineOptions, info: Mapping[str, Any], instance: str) -> DockerOptions:
+    return DockerOptions(
+        instance=instance,
+        seccomp=seccomp_profile(),
+        runtime=options.runtime,
+        skills_dir=options.skills_dir,
+        apparmor=options.use_apparmor and has_apparmor(info),
+    )
 
 
 def _refuse(lost: Sequence[Lost]) -> None:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import time
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
 
 import docker
 import docker.errors
-import requests.exceptions
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from sandbox_skills.engines.classify import Death
-from sandbox_skills.engines.docker_client import CONNECT_ATTEMPTS, translated
+from sandbox_skills.engines.docker_client import translated, unless_answered
+from sandbox_skills.engines.docker_config import LABEL_EXPIRES, LABEL_INSTANCE, LABEL_MANAGED
 from sandbox_skills.errors import EngineError, ImageError, SandboxLostError
+from sandbox_skills.spec import SandboxId
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 REMOVE_SECONDS = 30.0
 """How long a container that is being removed may take; seen at most 2 s with eight at once."""
 
 REMOVE_POLL_SECONDS = 0.02
+
+EVENTS_SECONDS = 2.0
+"""How long the daemon may take to tell of a death: the channel ends first, its event came within 0.3 s."""
+
+OOM_NANOSECONDS = 5_000_000_000
+"""A runner that the kernel killed for memory is buried within a second, and the notice of it comes about then."""
 
 CONFLICT = 409
 """HTTP status for a name in use, and for a container whose removal has begun."""
@@ -28,25 +36,9 @@ CONFLICT = 409
 
 def create(client: docker.APIClient, sandbox_id: str, body: Mapping[str, Any]) -> None:
     """Creates the container named `sandbox_id`. Retried while the daemon does not answer: nothing runs yet."""
-
-    def once() -> None:
-        try:
-            _create(client, sandbox_id, body)
-        except docker.errors.APIError as error:
-            # The name is random: it is ours from a try whose answer was lost.
-            if error.status_code != CONFLICT:
-                raise
-            client.remove_container(sandbox_id, force=True, v=True)
-            _create(client, sandbox_id, body)
-
     try:
         with translated("create a container"):
-            Retrying(
-                retry=retry_if_exception_type(requests.exceptions.ConnectionError),
-                stop=stop_after_attempt(CONNECT_ATTEMPTS),
-                wait=wait_random_exponential(multiplier=0.1, max=1.0),
-                reraise=True,
-            )(once)
+            unless_answered(lambda: _create(client, sandbox_id, body))
     except EngineError as error:
         if isinstance(error.__cause__, docker.errors.ImageNotFound):
             raise ImageError("the runner image is gone", hint="sandbox-skills image build") from error
@@ -54,7 +46,17 @@ def create(client: docker.APIClient, sandbox_id: str, body: Mapping[str, Any]) -
 
 
 def _create(client: docker.APIClient, sandbox_id: str, body: Mapping[str, Any]) -> None:
-    client.create_container_from_config(dict(body), name=sandbox_id)  # type: ignore[no-untyped-call]  # in the stubs
+    def once() -> None:
+        client.create_container_from_config(dict(body), name=sandbox_id)  # type: ignore[no-untyped-call]  # the stubs
+
+    try:
+        once()
+    except docker.errors.APIError as error:
+        # The name is random: it is ours from a try whose answer was lost.
+        if error.status_code != CONFLICT:
+            raise
+        client.remove_container(sandbox_id, force=True, v=True)
+        once()
 
 
 def start(client: docker.APIClient, sandbox_id: str) -> None:
@@ -76,11 +78,41 @@ def remove(client: docker.APIClient, sandbox_id: str) -> None:
         _await_gone(client, sandbox_id)
 
 
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """A container that some instance of this package made; `expires` is Unix time, None where it does not say."""
+
+    id: SandboxId
+    instance: str
+    expires: int | None
+
+
+def owned(client: docker.APIClient) -> list[Owned]:
+    """Returns every container that carries our label, whoever made it and whether it runs."""
+    with translated("list containers"):
+        rows: list[dict[str, Any]] = cast("Any", client).containers(
+            all=True, filters={"label": f"{LABEL_MANAGED}=1"}
+        )
+    return [_owned(row) for row in rows]
+
+
+def _owned(row: Mapping[str, Any]) -> Owned:
+    # A container that is being removed may have lost its name; its id names it as well.
+    names: list[str] = row.get("Names") or [row["Id"]]
+    labels: dict[str, str] = row.get("Labels") or {}
+    expires = labels.get(LABEL_EXPIRES, "")
+    return Owned(
+        id=SandboxId(names[0].lstrip("/")),
+        instance=labels.get(LABEL_INSTANCE, ""),
+        expires=int(expires) if expires.isdecimal() else None,
+    )
+
+
 def _await_gone(client: docker.APIClient, sandbox_id: str) -> None:
     deadline = time.monotonic() + REMOVE_SECONDS
     while time.monotonic() < deadline:
         try:
-            client.inspect_container(sandbox_id)
+            cast("Any", client).inspect_container(sandbox_id)
         except docker.errors.NotFound:
             return
         time.sleep(REMOVE_POLL_SECONDS)
@@ -90,18 +122,44 @@ def _await_gone(client: docker.APIClient, sandbox_id: str) -> None:
 
 
 def post_mortem(client: docker.APIClient, sandbox_id: str, since: float) -> Death:
-    """Returns why a container died, from the daemon's events: an auto-removed one cannot be inspected."""
+    """Returns why a container died, from the daemon's events: an auto-removed one cannot be inspected.
+
+    `since` is Unix time. Blocks for up to EVENTS_SECONDS, as long as the death may still be told.
+    """
     try:
         with translated("read the daemon's events", lost=True):
-            events = client.events(
-                since=int(since),
-                until=int(time.time()) + 1,
-                filters={"container": [sandbox_id], "event": ["oom", "die"]},
-                decode=True,
-            )
-            seen = [(event.get("Action"), event.get("Actor", {}).get("Attributes", {})) for event in events]
-    except (EngineError, AttributeError):
+            return _death(_events(client, sandbox_id, since))
+    except (EngineError, AttributeError, TypeError, ValueError):
+        # Nothing is known then, which is an answer: the box is lost, and nobody can say of what.
         return Death(oom=False, exit_code=None)
-    codes = [attributes.get("exitCode", "") for action, attributes in seen if action == "die"]
-    code = int(codes[-1]) if codes and codes[-1].isdigit() else None
-    return Death(oom=any(action == "oom" for action, _ in seen), exit_code=code)
+
+
+def _events(client: docker.APIClient, sandbox_id: str, since: float) -> Iterator[Mapping[str, Any]]:
+    """Yields what the daemon has to tell of a container. docker-py's own `events` would wait for ever."""
+    answer = client.get(
+        f"{client.base_url}/v{client.api_version}/events",
+        params={
+            "since": str(int(since)),
+            "until": str(int(time.time() + EVENTS_SECONDS)),
+            "filters": json.dumps({"container": [sandbox_id], "event": ["oom", "die"]}),
+        },
+        timeout=2 * EVENTS_SECONDS,
+        stream=True,
+    )
+    with answer:
+        for line in answer.iter_lines():
+            yield json.loads(line)
+
+
+def _death(events: Iterable[Mapping[str, Any]]) -> Death:
+    """Returns what the events say; pure. A process that was killed for memory long before is not why the box died."""
+    killed_at = -OOM_NANOSECONDS
+    for event in events:
+        at = int(event.get("timeNano", 0))
+        if event.get("Action") == "oom":
+            killed_at = at
+        elif event.get("Action") == "die":
+            code = str(event.get("Actor", {}).get("Attributes", {}).get("exitCode", ""))
+            oom = at - killed_at < OOM_NANOSECONDS
+            return Death(oom=oom, exit_code=int(code) if code.isdecimal() else None)
+    return Death(oom=False, exit_code=None)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ssl
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 import docker
+import docker.constants
 import docker.errors
 import requests.exceptions
+import urllib3.exceptions
 from docker.tls import TLSConfig
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
@@ -18,8 +20,10 @@ from sandbox_skills.engines.attach import DaemonAddress
 from sandbox_skills.errors import EngineError, EngineUnavailableError, SandboxLostError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
+
+T = TypeVar("T")
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 
@@ -28,6 +32,20 @@ REQUEST_SECONDS = 60.0
 
 CONNECT_ATTEMPTS = 3
 """A daemon that is being restarted by its supervisor is back within about a second."""
+
+PLAIN_PORT, TLS_PORT = 2375, 2376
+"""Where a daemon listens on TCP by custom."""
+
+MAX_REASON = 300
+"""Longest text of a daemon that our messages quote: a proxy may answer with a whole page."""
+
+DAEMON_ERRORS = (
+    docker.errors.DockerException,
+    requests.exceptions.RequestException,
+    urllib3.exceptions.HTTPError,
+    OSError,
+)
+"""What docker-py lets through; streams of the daemon raise urllib3's own."""
 
 POOL_SIZE = 32
 """Connections kept to the daemon: as many as worker threads that may ask at once."""
@@ -58,15 +76,23 @@ class DockerConnection:
 
 def address(connection: DockerConnection) -> DaemonAddress:
     """Returns the address for a raw connection; raises EngineUnavailableError for a transport we lack."""
-    url = urlsplit(connection.host)
-    if url.scheme == "unix":
+    try:
+        url = urlsplit(connection.host)
+        port = url.port
+    except ValueError:
+        raise _no_transport(connection) from None
+    if url.scheme == "unix" and not url.netloc and url.path:
         return DaemonAddress(path=url.path)
     if url.scheme in {"tcp", "http", "https"} and url.hostname:
         tls = _ssl_context(connection.tls) if connection.tls is not None else None
-        return DaemonAddress(host=url.hostname, port=url.port or (2376 if tls else 2375), tls=tls)
-    raise EngineUnavailableError(
+        return DaemonAddress(host=url.hostname, port=port or (TLS_PORT if tls else PLAIN_PORT), tls=tls)
+    raise _no_transport(connection)
+
+
+def _no_transport(connection: DockerConnection) -> EngineUnavailableError:
+    return EngineUnavailableError(
         f"cannot speak to a Docker daemon at {connection.host!r}",
-        hint="use unix://PATH or tcp://HOST:PORT; forward an ssh:// daemon's socket with `ssh -L`",
+        hint="use unix:///PATH or tcp://HOST:PORT; forward an ssh:// daemon's socket with `ssh -L`",
     )
 
 
@@ -76,22 +102,41 @@ def connect(connection: DockerConnection, *, timeout_seconds: float = REQUEST_SE
     `timeout_seconds` is the longest wait for one answer, not for the whole of a stream.
     """
     address(connection)
+    timeout = max(1, round(timeout_seconds))
     with translated("reach the Docker daemon"):
-        retrying = Retrying(
-            retry=retry_if_exception_type(requests.exceptions.ConnectionError),
-            stop=stop_after_attempt(CONNECT_ATTEMPTS),
-            wait=wait_random_exponential(multiplier=0.1, max=1.0),
-            reraise=True,
-        )
-        return retrying(_client, connection, timeout_seconds)
+        return unless_answered(lambda: _client(connection, _api_version(connection, timeout), timeout))
 
 
-def _client(connection: DockerConnection, timeout_seconds: float) -> docker.APIClient:
+def unless_answered(call: Callable[[], T]) -> T:
+    """Makes a call of the daemon again while no daemon answers it: only for what has no effect twice."""
+    retrying = Retrying(
+        retry=retry_if_exception_type(requests.exceptions.ConnectionError),
+        stop=stop_after_attempt(CONNECT_ATTEMPTS),
+        wait=wait_random_exponential(multiplier=0.1, max=1.0),
+        reraise=True,
+    )
+    return retrying(call)
+
+
+def _api_version(connection: DockerConnection, timeout: int) -> str:
+    """Returns the version the daemon speaks. docker-py's own "auto" would ask through a proxy of the environment."""
+    client = _client(connection, docker.constants.MINIMUM_DOCKER_API_VERSION, timeout)
+    try:
+        answer = client.version(api_version=False)
+    finally:
+        client.close()
+    try:
+        return str(answer["ApiVersion"])
+    except (LookupError, TypeError):
+        raise docker.errors.DockerException("what answers there is no Docker daemon") from None
+
+
+def _client(connection: DockerConnection, version: str, timeout: int) -> docker.APIClient:
     client = docker.APIClient(
         base_url=connection.host,
         tls=_tls_config(connection.tls) if connection.tls is not None else False,
-        version="auto",
-        timeout=max(1, round(timeout_seconds)),
+        version=version,
+        timeout=timeout,
         max_pool_size=POOL_SIZE,
     )
     # A proxy named in the environment is for the world, not for a daemon that may run code as root.
@@ -100,7 +145,7 @@ def _client(connection: DockerConnection, timeout_seconds: float) -> docker.APIC
 
 
 @contextmanager
-def translated(action: str, *, lost: bool = False) -> Iterator[None]:
+def translated(action: str, *, lost: bool = False) -> Generator[None]:
     """Turns docker-py's and requests' exceptions into ours, once, with the cause kept.
 
     `lost` says that a sandbox existed already: a daemon that is gone then is a SandboxLostError.
@@ -109,16 +154,26 @@ def translated(action: str, *, lost: bool = False) -> Iterator[None]:
     try:
         yield
     except docker.errors.APIError as error:
-        raise EngineError(f"cannot {action}: {error.explanation or error}") from error
-    except (docker.errors.DockerException, requests.exceptions.RequestException, OSError) as error:
-        text = str(error)
-        if "Permission denied" in text:
-            hint, reason = NO_PERMISSION_HINT, "permission denied on its socket"
-        elif "FileNotFoundError" in text or "No such file" in text:
-            hint, reason = NO_DAEMON_HINT, "no daemon listens there"
-        else:
-            hint, reason = NO_DAEMON_HINT, text[:300]
+        raise EngineError(f"cannot {action}: {str(error.explanation or error)[:MAX_REASON]}") from error
+    except DAEMON_ERRORS as error:
+        reason, hint = _told(error)
         raise gone(f"cannot {action}: {reason}", hint=hint) from error
+
+
+def _told(error: BaseException) -> tuple[str, str]:
+    """Returns the reason and the fix, from whichever cause of the error says most."""
+    causes = list(_causes(error))
+    if any(isinstance(cause, PermissionError) for cause in causes):
+        return "permission denied on its socket", NO_PERMISSION_HINT
+    if any(isinstance(cause, FileNotFoundError | ConnectionRefusedError) for cause in causes):
+        return "no daemon listens there", NO_DAEMON_HINT
+    return str(error)[:MAX_REASON], NO_DAEMON_HINT
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def _tls_config(files: TlsFiles) -> TLSConfig:
@@ -127,10 +182,15 @@ def _tls_config(files: TlsFiles) -> TLSConfig:
 
 
 def _ssl_context(files: TlsFiles) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=files.ca)
+    try:
+        context = ssl.create_default_context(cafile=files.ca)
+        if files.cert and files.key:
+            context.load_cert_chain(files.cert, files.key)
+    except OSError as error:
+        raise EngineUnavailableError(
+            f"the TLS files for the Docker daemon cannot be used: {error}", hint="look at DOCKER_CERT_PATH"
+        ) from error
     if not files.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    if files.cert and files.key:
-        context.load_cert_chain(files.cert, files.key)
     return context

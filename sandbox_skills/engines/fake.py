@@ -11,17 +11,16 @@ import itertools
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from sandbox_skills.engines.arguments import below_workspace, check_command
 from sandbox_skills.engines.base import EngineReport
-from sandbox_skills.engines.globs import translate
+from sandbox_skills.engines.cancellation import finish
+from sandbox_skills.engines.globs import Glob
 from sandbox_skills.errors import (
-    CommandError,
     EngineError,
     GuaranteeError,
     InputError,
-    PathEscapeError,
     SandboxLostError,
     WorkspaceFullError,
 )
@@ -42,6 +41,7 @@ from sandbox_skills.spec import (
 
 if TYPE_CHECKING:
     from collections.abc import (
+        AsyncGenerator,
         AsyncIterator,
         Awaitable,
         Callable,
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import (
         Collection as AbstractCollection,
     )
+    from pathlib import PurePosixPath
 
     from sandbox_skills.engines.base import FileSink, OutputSink, Sandbox
     from sandbox_skills.spec import CollectLimits, Command, SandboxSpec
@@ -116,7 +117,7 @@ class FakeEngine:
         return EngineReport(engine="fake", version="1", lost=lost)
 
     @asynccontextmanager
-    async def open(self, spec: SandboxSpec) -> AsyncIterator[Sandbox]:
+    async def open(self, spec: SandboxSpec) -> AsyncGenerator[Sandbox]:
         if spec.needs:
             raise GuaranteeError(
                 "the fake engine enforces nothing",
@@ -169,14 +170,13 @@ class FakeSandbox:
     ) -> None:
         self._living()
         for path in (*dirs, *(links or {})):
-            _inside(path)
+            below_workspace(path)
 
     async def run(
         self, command: Command, *, limits: Limits | None = None, on_output: OutputSink | None = None
     ) -> Outcome:
         self._living()
-        if not command.argv or not command.argv[0]:
-            raise CommandError("the command is empty", hint="give a program and its arguments")
+        check_command(command)
         if self._running:
             raise EngineError(f"sandbox {self.id} runs another command already")
         running = Running(command, self._files, limits or Limits(), on_output)
@@ -190,7 +190,7 @@ class FakeSandbox:
 
     async def put(self, path: PurePosixPath, chunks: AsyncIterator[bytes], *, mode: int = 0o644) -> int:
         self._living()
-        target = _inside(path)
+        target = below_workspace(path)
         data = bytearray()
         async for chunk in chunks:
             data += chunk
@@ -201,9 +201,9 @@ class FakeSandbox:
         return len(data)
 
     @asynccontextmanager
-    async def get(self, path: PurePosixPath, *, max_bytes: int) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def get(self, path: PurePosixPath, *, max_bytes: int) -> AsyncGenerator[AsyncIterator[bytes]]:
         self._living()
-        data = self._files.get(_inside(path))
+        data = self._files.get(below_workspace(path))
         if data is None:
             raise InputError(f"no such file: {path}")
 
@@ -215,9 +215,9 @@ class FakeSandbox:
 
     async def collect(self, patterns: Sequence[str], limits: CollectLimits, sink: FileSink) -> Collection:
         self._living()
-        matchers = [translate(pattern) for pattern in patterns]
+        globs = [Glob(pattern) for pattern in patterns]
         names = sorted(
-            (path for path in self._files if any(m.fullmatch(str(path)) for m in matchers)),
+            (path for path in self._files if any(glob.matches(str(path)) for glob in globs)),
             key=lambda path: str(path).encode(),
         )
         hit: set[LimitName] = set()
@@ -253,11 +253,15 @@ class FakeSandbox:
         finally:
             task.cancel()
             lost.cancel()
-            await asyncio.wait([task, lost])
+            await finish(_ended_all(task, lost))
 
     def _living(self) -> None:
         if self._lost.is_set():
             raise SandboxLostError(f"sandbox {self.id} was lost")
+
+
+async def _ended_all(*tasks: asyncio.Future[Any]) -> None:
+    await asyncio.wait(tasks)
 
 
 def _ended(task: asyncio.Future[int]) -> Ending:
@@ -289,23 +293,16 @@ def _outcome(running: Running, ending: Ending, seconds: float) -> Outcome:
     )
 
 
-def _inside(path: PurePosixPath) -> PurePosixPath:
-    relative = path.relative_to(WORKSPACE) if path.is_relative_to(WORKSPACE) else path
-    if relative.is_absolute() or ".." in relative.parts or not relative.parts:
-        raise PathEscapeError(f"{path} is not inside the workspace")
-    return relative
-
-
 async def _not_found(run: Running) -> int:
     run.write(f"{run.command.argv[0]}: command not found\n".encode(), "stderr")
     return 127
 
 
-async def _true(run: Running) -> int:
+async def _true(_run: Running) -> int:
     return 0
 
 
-async def _false(run: Running) -> int:
+async def _false(_run: Running) -> int:
     return 1
 
 

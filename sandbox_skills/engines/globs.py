@@ -1,52 +1,108 @@
-"""Collection patterns as regular expressions. Pure; the runner reads patterns by the same rules in its own file."""
+"""Collection patterns, matched against relative paths. Pure; the runner reads patterns by the same rules in its file.
+
+The host asks once more whether a path that the box named matches what was asked for. Pattern and path may both be
+hostile, so matching takes time in the product of their lengths at most.
+"""
 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+from sandbox_skills.errors import PathEscapeError, PatternError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 
-def translate(pattern: str) -> re.Pattern[str]:
-    """Returns what matches a whole relative path: `*`, `?`, `[…]` within a name, `**` for any directories.
+class Glob:
+    """One pattern: `*`, `?`, `[…]` within a name, `**` for any directories; a trailing `**` is every file below.
 
-    A trailing `**` is every file below. Names that begin with a dot match like others.
+    Names that begin with a dot match like others. A `[` without its `]` stands for itself. Raises PatternError for
+    what cannot be read, PathEscapeError for what is not below the workspace.
     """
-    segments = pattern.split("/")
-    parts: list[str] = []
-    for index, segment in enumerate(segments):
-        last = index == len(segments) - 1
-        if segment == "**":
-            parts.append(".+" if last else "(?:[^/]+/)*")
-        else:
-            parts.append(_segment(segment) + ("" if last else "/"))
-    return re.compile("".join(parts), re.DOTALL)
+
+    def __init__(self, pattern: str) -> None:
+        names = [name for name in pattern.split("/") if name not in {"", "."}]
+        if pattern.startswith("/") or ".." in names:
+            raise PathEscapeError(f"the pattern {pattern!r} leaves the workspace")
+        if not names:
+            raise PatternError("the pattern names nothing")
+        names += ["*"] if names[-1] == "**" else []
+        self._segments = tuple(None if name == "**" else _name_pattern(name) for name in names)
+
+    def matches(self, path: str) -> bool:
+        """Whether the whole path matches, its names parted by single slashes."""
+        states = self._reached({0})
+        for name in path.split("/"):
+            states = self._reached(self._after(states, name))
+        return len(self._segments) in states
+
+    def _after(self, states: Iterable[int], name: str) -> Iterator[int]:
+        """Yields how much of the pattern may be behind us once `name` is."""
+        for state in states:
+            if state == len(self._segments):
+                continue
+            segment = self._segments[state]
+            if segment is None:
+                yield state
+            elif segment.fullmatch(name):
+                yield state + 1
+
+    def _reached(self, states: Iterable[int]) -> set[int]:
+        """Returns the states with those that `**` as no directory at all leads to."""
+        reached = set(states)
+        for state, segment in enumerate(self._segments):
+            if state in reached and segment is None:
+                reached.add(state + 1)
+        return reached
 
 
-def _segment(text: str) -> str:
-    parts: list[str] = []
+def _name_pattern(text: str) -> re.Pattern[str]:
+    # A star that gives nothing back still finds a match where there is one, as long as it takes the least it can
+    # and the last one takes the rest. It keeps the time linear where `*a*a*a*b` would take exponential time.
+    first, *later = _between_stars(text)
+    *middle, last = later or [""]
+    pattern = first + "".join(f"(?>.*?{part})" for part in middle) + (f".*{last}" if later else "")
+    try:
+        return re.compile(pattern, re.DOTALL)
+    except re.error as error:
+        raise PatternError(f"the pattern {text!r} cannot be read: {error}") from error
+
+
+def _between_stars(text: str) -> list[str]:
+    """Returns regular expressions for what stands before, between and after the stars of one name."""
+    parts = [""]
     index = 0
     while index < len(text):
-        char = text[index]
-        index += 1
-        if char == "*":
-            parts.append("[^/]*")
-        elif char == "?":
-            parts.append("[^/]")
-        elif char == "[" and (end := _class_end(text, index)) > 0:
-            parts.append(_class(text[index:end]))
-            index = end + 1
+        end = _class_end(text, index)
+        if end:
+            parts[-1] += _class(text[index + 1 : end])
+        elif text[index] == "*":
+            parts.append("")
         else:
-            parts.append(re.escape(char))
-    return "".join(parts)
+            parts[-1] += "." if text[index] == "?" else re.escape(text[index])
+        index = max(end, index) + 1
+    return parts
 
 
 def _class_end(text: str, start: int) -> int:
-    """Returns where the class that opens before `start` ends; a `]` right after `[` or `[!` is a member."""
-    after = start + (text[start : start + 1] == "!")
-    return text.find("]", after + 1)
+    """Returns where the class that opens at `start` ends, 0 for none; a `]` right after `[` or `[!` is a member."""
+    if text[start] != "[":
+        return 0
+    first = start + 1 + (text[start + 1 : start + 2] == "!")
+    return max(text.find("]", first + 1), 0)
 
 
 def _class(body: str) -> str:
+    """Returns a regular expression for the class; raises re.error later where a range runs backwards."""
     negated = body.startswith("!")
-    members = body[1:] if negated else body
-    members = members.replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]").replace("^", "\\^")
-    return f"(?!/)[{'^' if negated else ''}{members}]"
+    members = body[negated:]
+    items: list[str] = []
+    index = 0
+    while index < len(members):
+        is_range = members[index + 1 : index + 2] == "-" and index + 2 < len(members)
+        ends = members[index], members[index + 2 * is_range]
+        items.append("-".join(map(re.escape, ends)) if is_range else re.escape(ends[0]))
+        index += 3 if is_range else 1
+    return f"[{'^' * negated}{''.join(items)}]"

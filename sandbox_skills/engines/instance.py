@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Instance:
-    """This process as an owner of boxes. `id` stands in the labels of each box."""
+    """A process as an owner of boxes. `id` stands in the labels of each box."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

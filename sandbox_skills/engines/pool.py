@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
@@ -18,7 +18,7 @@ from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.errors import EngineError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection
+    from collections.abc import AsyncGenerator, Collection
     from types import TracebackType
 
     from sandbox_skills.engines.base import Engine, EngineReport, Sandbox
@@ -36,7 +36,7 @@ PING_SECONDS = 2.0
 """A waiting box that does not answer in this time is not handed out."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Ready:
     """A box that waits, and the stack that ends it."""
 
@@ -46,25 +46,29 @@ class _Ready:
 
 
 class PooledEngine:
-    """Keeps `size` boxes of `spec` ready while entered. With size 0 it only ends boxes in the background."""
+    """Keeps `size` boxes of `spec` ready while entered. With size 0 it only ends boxes in the background.
+
+    A box that waited carries no tenant and no run in its labels: nobody knew them when it was made.
+    """
 
     def __init__(
         self, engine: Engine, spec: SandboxSpec, *, size: int, max_age_seconds: float = 600.0
     ) -> None:
         self._engine = engine
+        self._ttl = spec.ttl_seconds
         self._spec = replace(spec, tenant="", run="", ttl_seconds=spec.ttl_seconds + max_age_seconds)
         self._size = size
         self._max_age = max_age_seconds
         self._ready: deque[_Ready] = deque()
         self._wanted = asyncio.Event()
-        self._filled = asyncio.Condition()
+        self._changed = asyncio.Condition()
         self._refill: asyncio.Task[None] | None = None
         self._ending: set[asyncio.Task[None]] = set()
         self._failure: EngineError | None = None
+        self._closed = False
 
     async def __aenter__(self) -> Self:
         if self._size:
-            self._wanted.set()
             self._refill = asyncio.create_task(self._keep_filled(), name="pool refill")
         return self
 
@@ -86,14 +90,18 @@ class PooledEngine:
         return await self._engine.probe()
 
     async def filled(self) -> None:
-        """Returns once the pool is full; raises the EngineError of a refill that failed."""
-        async with self._filled:
-            await self._filled.wait_for(lambda: len(self._ready) >= self._size or self._failure is not None)
-        if self._failure is not None:
-            raise self._failure
+        """Returns once the pool is full; raises why the last refill failed, or that the pool was closed."""
+
+        def decided() -> bool:
+            return self._failure is not None or len(self._ready) >= self._size
+
+        async with self._changed:
+            await self._changed.wait_for(decided)
+            if self._failure is not None:
+                raise self._failure.with_traceback(None)
 
     @asynccontextmanager
-    async def open(self, spec: SandboxSpec) -> AsyncIterator[Sandbox]:
+    async def open(self, spec: SandboxSpec) -> AsyncGenerator[Sandbox]:
         """Yields a box that nobody has used. Leaving returns at once; the box is ended in the background."""
         box = await self._take(spec) or await self._start(spec)
         try:
@@ -106,10 +114,12 @@ class PooledEngine:
 
     async def aclose(self) -> None:
         """Ends every box that waits or is being ended, and the engine below."""
+        self._closed = True
         if self._refill is not None:
             self._refill.cancel()
             await asyncio.wait([self._refill])
             self._refill = None
+        await self._note(EngineError("the pool is closed"))
         while self._ready:
             self._retire(self._ready.popleft())
         while self._ending:
@@ -117,7 +127,9 @@ class PooledEngine:
         await self._engine.aclose()
 
     async def _take(self, spec: SandboxSpec) -> _Ready | None:
-        while self._serves(spec) and self._ready:
+        if self._closed:
+            raise EngineError("the pool is closed")
+        while self._ready and self._serves(spec):
             box = self._ready.popleft()
             self._wanted.set()
             if await self._healthy(box):
@@ -126,11 +138,12 @@ class PooledEngine:
         return None
 
     def _serves(self, spec: SandboxSpec) -> bool:
-        mine = self._spec
-        return (spec.limits, spec.needs, spec.network) == (mine.limits, mine.needs, mine.network)
+        asked = (spec.limits, spec.needs, spec.network)
+        mine = (self._spec.limits, self._spec.needs, self._spec.network)
+        return asked == mine and spec.ttl_seconds <= self._ttl
 
     async def _healthy(self, box: _Ready) -> bool:
-        if time.monotonic() - box.born > self._max_age:
+        if not self._fit(box):
             return False
         try:
             async with asyncio.timeout(PING_SECONDS):
@@ -158,44 +171,53 @@ class PooledEngine:
             logger.warning("a sandbox could not be ended: %s", error)
 
     async def _keep_filled(self) -> None:
-        pause = RETRY_SECONDS[0]
+        pause, longest = RETRY_SECONDS
         while True:
-            self._drop_aged()
+            self._drop_unfit()
             missing = self._size - len(self._ready)
             if missing <= 0:
-                await self._wait_for_demand()
+                await self._demand()
             elif await self._add(min(missing, REFILLS)):
                 pause = RETRY_SECONDS[0]
             else:
                 await asyncio.sleep(pause)
-                pause = min(pause * 2, RETRY_SECONDS[1])
+                pause = min(pause * 2, longest)
 
-    async def _wait_for_demand(self) -> None:
+    async def _demand(self) -> None:
+        """Returns once a box was taken, or it is time to look whether one has become too old."""
         self._wanted.clear()
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(self._max_age / 2):
                 await self._wanted.wait()
-        except TimeoutError:
-            return
 
-    def _drop_aged(self) -> None:
-        now = time.monotonic()
-        while self._ready and now - self._ready[0].born > self._max_age:
-            self._retire(self._ready.popleft())
+    def _drop_unfit(self) -> None:
+        for box in [box for box in self._ready if not self._fit(box)]:
+            self._ready.remove(box)
+            self._retire(box)
+
+    def _fit(self, box: _Ready) -> bool:
+        return box.sandbox.alive and time.monotonic() - box.born <= self._max_age
 
     async def _add(self, count: int) -> bool:
         """Starts `count` boxes side by side; returns whether all came up. A cancel ends those on their way."""
-        self._failure = None
         async with asyncio.TaskGroup() as group:
-            for _ in range(count):
-                group.create_task(self._add_one())
-        async with self._filled:
-            self._filled.notify_all()
-        return self._failure is None
+            started = [group.create_task(self._add_one()) for _ in range(count)]
+        failures = [error for task in started if (error := task.result()) is not None]
+        await self._note(failures[0] if failures else None)
+        return not failures
 
-    async def _add_one(self) -> None:
+    async def _add_one(self) -> EngineError | None:
         try:
             self._ready.append(await self._start(self._spec))
         except EngineError as error:
             logger.warning("a sandbox could not be started ahead: %s", error)
-            self._failure = error
+            return error
+        except Exception as error:
+            logger.exception("a sandbox could not be started ahead")
+            return EngineError(f"a sandbox could not be started ahead: {error}")
+        return None
+
+    async def _note(self, failure: EngineError | None) -> None:
+        async with self._changed:
+            self._failure = failure
+            self._changed.notify_all()

@@ -1,33 +1,48 @@
 """What the host remembers of each request until the box has answered it.
 
-One class for each shape of answer. Frames of other kinds than a request expects are a breach of the protocol.
+One class for each shape of answer. Whatever does not belong to a request, or is more than it asked for, is a breach
+of the protocol. Bytes are counted here as they come, whatever the box says it counted.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
-from sandbox_skills.engines.wire import ERROR_CODES, Frame, Kind
+from sandbox_skills.engines import classify
+from sandbox_skills.engines.wire import ERROR_CODES, INITIAL_CREDIT, MAX_DATA, Frame, Kind
 from sandbox_skills.errors import (
     EngineError,
     InputError,
     PathEscapeError,
+    RequestError,
     RunnerProtocolError,
     SandboxSkillsError,
     WorkspaceFullError,
 )
-from sandbox_skills.spec import Collection, CollectLimits, FoundFile, LimitName, Limits
+from sandbox_skills.spec import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from typing import Protocol
 
-    from sandbox_skills.engines.base import FileSink, OutputSink
+    from sandbox_skills.engines.base import OutputSink
+    from sandbox_skills.spec import Limits
 
-MAX_SKIPPED = 100
-"""As many skipped paths as one collection tells: the runner sends no more either."""
+    class Sender(Protocol):
+        """Sends a frame of one request."""
+
+        def __call__(self, kind: Kind, body: bytes | Mapping[str, Any] = b"", /) -> None: ...
+
+
+T = TypeVar("T")
+
+CREDIT_STEP = INITIAL_CREDIT // 4
+"""Bytes that are granted at once: four messages for each filling of the window, and never an empty window."""
+
+MESSAGE_CHARACTERS = 500
+"""Longest text of the box that one of our messages quotes; the runner sends 300."""
 
 _REFUSALS: Mapping[str, type[SandboxSkillsError]] = {
     "not_found": InputError,
@@ -36,34 +51,46 @@ _REFUSALS: Mapping[str, type[SandboxSkillsError]] = {
     "not_permitted": PathEscapeError,
     "no_space": WorkspaceFullError,
     "no_inodes": WorkspaceFullError,
-    "bad_request": EngineError,
+    "bad_request": RequestError,
     "busy": EngineError,
     "failed": EngineError,
 }
+
+
+def plain(text: str, most: int = MESSAGE_CHARACTERS) -> str:
+    """Returns text of the box as something that can be printed: what steers a terminal or is no UTF-8, as escapes."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text[:most]
+    )
 
 
 def refusal(frame: Frame) -> SandboxSkillsError:
     """Returns the exception an ERROR frame stands for; its text is quoted, never believed."""
     body = frame.json()
     code, message = body.get("code"), body.get("message")
-    if code not in ERROR_CODES or not isinstance(message, str):
+    if not isinstance(code, str) or code not in ERROR_CODES or not isinstance(message, str):
         raise RunnerProtocolError("malformed ERROR frame")
-    return _REFUSALS[code](message[:500])
+    return _REFUSALS[code](plain(message))
 
 
-class Request:
-    """A request that ends with one JSON answer of kind `reply`."""
+class Request(Generic[T]):
+    """A request that ends with one JSON answer of kind `reply`, or with an ERROR."""
 
-    def __init__(self, reply: Kind) -> None:
-        self.reply = reply
-        self.done: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+    reply: Kind
+
+    def __init__(self) -> None:
+        self.ref = 0
+        self.done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.send: Sender = _send_nowhere
+        self._sink_error: Exception | None = None
+        self._owed = 0
 
     def take(self, frame: Frame) -> None:
         """Takes one frame of this request; raises RunnerProtocolError for one that does not belong."""
         if frame.kind is self.reply:
-            self.finish(frame)
+            self._settle(self.result(frame.json()))
         elif frame.kind is Kind.ERROR:
-            self.fail(refusal(frame))
+            self.fail(self._sink_error or refusal(frame))
         else:
             self.part(frame)
 
@@ -71,10 +98,9 @@ class Request:
         """Takes a frame that is not the last one."""
         raise RunnerProtocolError(f"{frame.kind.name} does not belong to its request")
 
-    def finish(self, frame: Frame) -> None:
-        """Takes the last frame."""
-        if not self.done.done():
-            self.done.set_result(frame.json())
+    def result(self, body: Mapping[str, Any]) -> T:
+        """Returns what the answer means; raises RunnerProtocolError where it cannot be true."""
+        raise NotImplementedError
 
     def fail(self, error: BaseException) -> None:
         """Ends the request with an exception, unless it has ended."""
@@ -82,176 +108,152 @@ class Request:
             self.done.set_exception(error)
             self.done.exception()  # a caller that was cancelled meanwhile will not look at it
 
+    async def settled(self) -> None:
+        """Returns once the request has ended, well or not; a cancel leaves it as it is."""
+        await asyncio.wait([self.done])
 
-class RunRequest(Request):
-    """A RUN: keeps the heads of both streams, counts nothing that the runner counts."""
+    def _settle(self, result: T) -> None:
+        if self._sink_error is not None:
+            self.fail(self._sink_error)
+        elif not self.done.done():
+            self.done.set_result(result)
+
+    def _deliver(self, sink: Callable[..., None], *args: object) -> None:
+        """Calls the caller's sink, until it raises once: then the request is ended, and fails with that."""
+        if self._sink_error is not None:
+            return
+        try:
+            sink(*args)
+        except Exception as error:  # noqa: BLE001  # the caller's own, given back to the caller
+            self._sink_error = error
+            self.send(Kind.KILL, {"reason": "cancelled"})
+
+    def _grant(self, count: int) -> None:
+        """Lets the box send as many bytes more."""
+        self._owed += count
+        if self._owed >= CREDIT_STEP:
+            self.send(Kind.CREDIT, {"bytes": self._owed})
+            self._owed = 0
+
+
+def _send_nowhere(kind: Kind, body: bytes | Mapping[str, Any] = b"", /) -> None:
+    """What a request sends before it was made."""
+
+
+class Answer(Request["Mapping[str, Any]"]):
+    """A request whose answer is taken as it is."""
+
+    def __init__(self, reply: Kind) -> None:
+        super().__init__()
+        self.reply = reply
+
+    def result(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        return body
+
+
+class PutRequest(Request[int]):
+    """A PUT: its answer comes after the last byte and counts what was sent."""
+
+    reply = Kind.DONE
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent = 0
+        self.complete = False
+
+    def result(self, body: Mapping[str, Any]) -> int:
+        size = body.get("size")
+        if not self.complete or isinstance(size, bool) or size != self.sent:
+            raise RunnerProtocolError("the box says to have another file than was sent")
+        return self.sent
+
+
+class RunRequest(Request[Outcome]):
+    """A RUN: keeps the heads of both streams, and ends a box that sends more than its limits allow."""
+
+    reply = Kind.ENDED
 
     def __init__(self, limits: Limits, on_output: OutputSink | None) -> None:
-        super().__init__(Kind.ENDED)
+        super().__init__()
+        self._limits = limits
         self._kept = {"stdout": bytearray(), "stderr": bytearray()}
         self._caps = {"stdout": limits.stdout_bytes, "stderr": limits.stderr_bytes}
-        # One pipe of slack: the runner reads a pipe empty before it sees that a cap was passed.
-        self._budget = limits.output_bytes + limits.stdout_bytes + limits.stderr_bytes + 4 * 1024 * 1024
+        allowed = sum(self._caps.values()) if on_output is None else limits.output_bytes
+        self._left = allowed + MAX_DATA  # which the runner's own word on a command that cannot start may take
         self._on_output = on_output
+        self._started = False
 
     def part(self, frame: Frame) -> None:
-        if frame.kind is Kind.STARTED:
-            return
-        if frame.kind is Kind.STDOUT:
+        if frame.kind is Kind.STARTED and not self._started:
+            self._started = True
+        elif frame.kind is Kind.STDOUT:
             self._output("stdout", frame.payload)
         elif frame.kind is Kind.STDERR:
             self._output("stderr", frame.payload)
         else:
             super().part(frame)
 
+    def result(self, body: Mapping[str, Any]) -> Outcome:
+        return classify.outcome(
+            body, limits=self._limits, stdout=self.kept("stdout"), stderr=self.kept("stderr")
+        )
+
     def kept(self, stream: Literal["stdout", "stderr"]) -> bytes:
         """The head of one stream, at most its limit."""
         return bytes(self._kept[stream])
 
     def _output(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
-        self._budget -= len(data)
-        if self._budget < 0:
+        self._left -= len(data)
+        if self._left < 0:
             raise RunnerProtocolError("the box sent more output than its limits allow")
         kept = self._kept[stream]
         kept += data[: self._caps[stream] - len(kept)]
         if self._on_output is not None:
-            self._on_output(stream, data)
+            self._deliver(self._on_output, stream, data)
 
 
-class GetRequest(Request):
+class GetRequest(Request[None]):
     """A GET: a queue of chunks, bounded by the credit that reading grants."""
 
-    def __init__(self, max_bytes: int, grant: Callable[[int], None]) -> None:
-        super().__init__(Kind.END)
+    reply = Kind.END
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__()
         self._chunks: deque[bytes] = deque()
         self._arrived = asyncio.Event()
         self._left = max_bytes
-        self._grant = grant
+        self._window = INITIAL_CREDIT
+        self.done.add_done_callback(lambda _: self._arrived.set())
 
     def part(self, frame: Frame) -> None:
         if frame.kind is not Kind.DATA:
             super().part(frame)
         self._left -= len(frame.payload)
-        if self._left < 0:
+        self._window -= len(frame.payload)
+        if self._left < 0 or self._window < 0:
             raise RunnerProtocolError("the box sent more of a file than it was asked for")
         self._chunks.append(frame.payload)
         self._arrived.set()
 
-    def finish(self, frame: Frame) -> None:
-        super().finish(frame)
-        self._arrived.set()
+    def result(self, body: Mapping[str, Any]) -> None:
+        return None
 
-    def fail(self, error: BaseException) -> None:
-        super().fail(error)
-        self._arrived.set()
-
-    async def next(self) -> bytes | None:
-        """Returns the next chunk, None at the end; raises what ended the request."""
-        while not self._chunks:
-            if self.done.done():
-                self.done.result()
-                return None
-            self._arrived.clear()
-            await self._arrived.wait()
-        chunk = self._chunks.popleft()
-        self._grant(len(chunk))
-        return chunk
-
-    async def opened(self) -> None:
-        """Returns once the first chunk or the end is there; raises where there is no such file."""
+    async def arrived(self) -> None:
+        """Returns once there is a chunk, or the request has ended."""
         while not self._chunks and not self.done.done():
             self._arrived.clear()
             await self._arrived.wait()
-        if self.done.done() and not self._chunks:
+
+    def check(self) -> None:
+        """Raises what ended the request before a single chunk came."""
+        if not self._chunks and self.done.done():
             self.done.result()
 
-
-class CollectRequest(Request):
-    """A COLLECT: files go to the sink as they come, and every cap is enforced here once more."""
-
-    def __init__(self, limits: CollectLimits, sink: FileSink, grant: Callable[[int], None]) -> None:
-        super().__init__(Kind.END)
-        self._limits = limits
-        self._sink = sink
-        self._grant = grant
-        self._files: list[FoundFile] = []
-        self._left = 0
-        self._total = limits.total_bytes
-        self._open = False
-
-    def part(self, frame: Frame) -> None:
-        if frame.kind is Kind.FILE:
-            self._next_file(frame.json())
-        elif frame.kind is Kind.DATA:
-            self._data(frame.payload)
-        else:
-            super().part(frame)
-
-    def finish(self, frame: Frame) -> None:
-        self._close_file()
-        super().finish(frame)
-
-    def collection(self, end: Mapping[str, Any]) -> Collection:
-        """Returns what was taken, from the END payload and what was counted here."""
-        hit, skipped = end.get("limits_hit", []), end.get("skipped", {})
-        if not isinstance(hit, list) or not isinstance(skipped, dict):
-            raise RunnerProtocolError("malformed END of a collection")
-        names: tuple[LimitName, ...] = ("collected_files", "collected_bytes")
-        limits_hit = {name for name in names if name in hit}
-        if any(file.truncated for file in self._files):
-            limits_hit.add("collected_bytes")
-        return Collection(
-            files=tuple(sorted(self._files, key=lambda file: str(file.path).encode())),
-            limits_hit=frozenset(limits_hit),
-            skipped={str(k)[:4096]: str(v)[:200] for k, v in list(skipped.items())[:MAX_SKIPPED]},
-        )
-
-    def _next_file(self, body: Mapping[str, Any]) -> None:
-        self._close_file()
-        file, take = _found(body)
-        if len(self._files) >= self._limits.files or take > min(self._limits.file_bytes, self._total):
-            raise RunnerProtocolError("the box sent more files or bytes than it was asked for")
-        if any(file.path == known.path for known in self._files[-1:]):
-            raise RunnerProtocolError("the box sent one file twice")
-        self._files.append(file)
-        self._left = take
-        self._total -= take
-        self._open = True
-        self._sink.begin(file)
-
-    def _data(self, data: bytes) -> None:
-        self._left -= len(data)
-        if not self._open or self._left < 0:
-            raise RunnerProtocolError("the box sent more of a file than it announced")
-        self._sink.write(data)
-        self._grant(len(data))
-
-    def _close_file(self) -> None:
-        if self._open:
-            self._open = False
-            self._sink.end()
-
-
-def _found(body: Mapping[str, Any]) -> tuple[FoundFile, int]:
-    path, size, mode, take = (body.get(key) for key in ("path", "size", "mode", "take"))
-    numbers = (size, mode, take)
-    if not isinstance(path, str) or not all(isinstance(n, int) and 0 <= n < 1 << 62 for n in numbers):
-        raise RunnerProtocolError("malformed FILE frame")
-    assert isinstance(size, int)
-    assert isinstance(mode, int)
-    assert isinstance(take, int)
-    return FoundFile(safe_relative(path), size, mode & 0o777, truncated=take < size), take
-
-
-def safe_relative(text: str) -> PurePosixPath:
-    """Returns a path that the box named; raises RunnerProtocolError unless it is relative and plain.
-
-    The one rule of `workspace/paths.py` refuses the same; this one may not import upwards and needs no more.
-    """
-    path = PurePosixPath(text)
-    parts = text.split("/")
-    if not text or "\0" in text or len(text.encode(errors="surrogateescape")) > 4096:  # PATH_MAX
-        raise RunnerProtocolError("a file name from the box is empty, too long or holds NUL")
-    if any(part in {"", ".", ".."} for part in parts):
-        raise RunnerProtocolError(f"a file name from the box leaves its place: {text[:200]!r}")
-    return path
+    def next(self) -> bytes | None:
+        """Returns the next chunk that arrived, None after the last; raises what ended the request before that."""
+        if not self._chunks:
+            return self.done.result()
+        chunk = self._chunks.popleft()
+        self._window += len(chunk)
+        self._grant(len(chunk))
+        return chunk

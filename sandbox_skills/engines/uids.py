@@ -6,6 +6,7 @@ lease with its process, so nothing is left to clean.
 
 from __future__ import annotations
 
+import errno
 import random
 import socket
 from contextlib import contextmanager
@@ -14,11 +15,11 @@ from typing import TYPE_CHECKING
 from sandbox_skills.errors import EngineError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 
 @contextmanager
-def leased_uid(first: int, count: int) -> Iterator[int]:
+def leased_uid(first: int, count: int) -> Generator[int]:
     """Leases a uid from `first` up to `first + count - 1`; raises EngineError when all are in use.
 
     Starts at a random place, so that a uid is seldom used again soon after a box that had it.
@@ -26,15 +27,27 @@ def leased_uid(first: int, count: int) -> Iterator[int]:
     start = random.randrange(count)  # noqa: S311  # spreads, protects nothing
     for step in range(count):
         uid = first + (start + step) % count
-        lease = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        try:
-            lease.bind(f"\0sandbox-skills-uid-{uid}")
-        except OSError:
-            lease.close()
-            continue
-        with lease:
-            yield uid
-        return
+        lease = _lease(uid)
+        if lease is not None:
+            with lease:
+                yield uid
+            return
     raise EngineError(
         f"all {count} uids for sandboxes are in use", hint="close sandboxes, or run fewer at once"
     )
+
+
+def _lease(uid: int) -> socket.socket | None:
+    """Returns what holds the uid until it is closed, None where somebody else does."""
+    try:
+        lease = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    except OSError as error:
+        raise EngineError(f"cannot lease a uid: {error}") from error
+    try:
+        lease.bind(f"\0sandbox-skills-uid-{uid}")
+    except OSError as error:
+        lease.close()
+        if error.errno == errno.EADDRINUSE:
+            return None
+        raise EngineError(f"cannot lease a uid: {error}") from error
+    return lease

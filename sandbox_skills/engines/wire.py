@@ -8,7 +8,7 @@ the host and names the request that a frame belongs to. Payloads are JSON object
     PREPARE  {dirs: [path], links: [[path, target]]}    DONE {}
     RUN      {argv, env, cwd, stdin, stream, limits}    STARTED {}, STDOUT bytes, STDERR bytes, ENDED {…}
     STDIN    bytes       CLOSE_STDIN                    (belong to a RUN)
-    KILL     {reason}                                   (belongs to a RUN: its ENDED follows)
+    KILL     {reason}                                   (of a RUN: its ENDED follows; of a PUT, GET, COLLECT: ERROR)
     PUT      {path, mode}  CHUNK bytes…  CHUNKS_END     DONE {size}
     GET      {path, max_bytes}                          DATA bytes…, END {size, truncated}
     COLLECT  {patterns, files, file_bytes, total_bytes} FILE {path, size, mode, take}, DATA bytes…, …, END {…}
@@ -17,7 +17,8 @@ the host and names the request that a frame belongs to. Payloads are JSON object
                                                         HELLO {…} once, ref 0, before anything else
                                                         ERROR {code, message} instead of any reply above
 
-The host believes no reply: kinds and codes are closed sets, and `Decoder` refuses what is too long or unknown.
+The host believes no reply: kinds and codes are closed sets, and `Decoder` refuses what is too long, unknown, or raw
+and empty.
 `runner-image/runner.py` spells the same constants; a test compares them.
 """
 
@@ -27,9 +28,9 @@ import json
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from sandbox_skills.errors import RunnerProtocolError
+from sandbox_skills.errors import RequestError, RunnerProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -113,17 +114,23 @@ class Frame:
     def json(self) -> dict[str, Any]:
         """Returns the payload as an object; raises RunnerProtocolError where it is none."""
         try:
-            value = json.loads(self.payload) if self.payload else {}
+            value: object = json.loads(self.payload) if self.payload else {}
         except (ValueError, RecursionError) as error:
             raise RunnerProtocolError(f"{self.kind.name} frame is not JSON") from error
         if not isinstance(value, dict):
             raise RunnerProtocolError(f"{self.kind.name} frame is not a JSON object")
-        return value
+        return cast("dict[str, Any]", value)
 
 
 def encode(kind: Kind, ref: int, payload: bytes | Mapping[str, Any] = b"") -> bytes:
-    """Returns one frame as bytes. A mapping is written as compact JSON."""
-    data = payload if isinstance(payload, bytes) else json.dumps(payload, separators=(",", ":")).encode()
+    """Returns one frame as bytes. A mapping is written as compact JSON; raises RequestError for one too long."""
+    if isinstance(payload, bytes):
+        return HEADER.pack(kind, ref, len(payload)) + payload
+    data = json.dumps(payload, separators=(",", ":")).encode()
+    if len(data) > MAX_JSON:
+        raise RequestError(
+            f"a {kind.name} request of {len(data)} bytes is longer than the {MAX_JSON} allowed"
+        )
     return HEADER.pack(kind, ref, len(data)) + data
 
 
@@ -177,4 +184,7 @@ def _checked(kind: int, ref: int, length: int) -> tuple[Kind, int, int]:
     known = Kind(kind)
     if length > (MAX_DATA if known in RAW else MAX_REPLY_JSON):
         raise RunnerProtocolError(f"{known.name} frame of {length} bytes is too long")
+    if not length and known in RAW:
+        # Frames that carry nothing would count against no limit, however many came.
+        raise RunnerProtocolError(f"{known.name} frame is empty")
     return known, ref, length

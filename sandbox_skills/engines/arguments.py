@@ -1,0 +1,33 @@
+"""What a caller hands to a sandbox, checked before anything is sent. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sandbox_skills.errors import CommandError, PathEscapeError
+from sandbox_skills.spec import WORKSPACE
+
+if TYPE_CHECKING:
+    from pathlib import PurePosixPath
+
+    from sandbox_skills.spec import Command
+
+
+def check_command(command: Command) -> None:
+    """Raises CommandError for what no kernel could execute."""
+    if not command.argv or not command.argv[0]:
+        raise CommandError("the command is empty", hint="give a program and its arguments")
+    texts = (*command.argv, str(command.cwd), *command.env.keys(), *command.env.values())
+    if any("\0" in text for text in texts):
+        raise CommandError("the command, its directory or its environment holds a NUL")
+    for name in command.env:
+        if not name or "=" in name:
+            raise CommandError(f"{name!r} cannot be the name of an environment variable")
+
+
+def below_workspace(path: PurePosixPath) -> PurePosixPath:
+    """Returns `path` relative to the workspace; raises PathEscapeError unless it names something below it."""
+    relative = path.relative_to(WORKSPACE) if path.is_relative_to(WORKSPACE) else path
+    if relative.is_absolute() or ".." in relative.parts or not relative.parts:
+        raise PathEscapeError(f"{path} is not below the workspace")
+    return relative
