@@ -6,9 +6,12 @@
     │  ├─ SkillNotFoundError           no skill of that name, with near matches
     │  ├─ SkillLoadError               SKILL.md that cannot be loaded, with every violation
     │  ├─ SkillUnsafeError             a skill folder with something that cannot be staged
+    │  ├─ SkillChangedError            a pinned skill that is not what was pinned, with the files
+    │  ├─ SourceError                  a source of skills that cannot be fetched or unpacked
     │  ├─ ScriptNotFoundError          a script that the skill does not have
     │  ├─ CommandError                 an empty or malformed command
     │  ├─ InputError                   an input that does not exist or is too large
+    │  ├─ OutputError                  an output that the host cannot keep
     │  ├─ PathEscapeError              a path that leaves its root
     │  └─ PatternError                 a glob that cannot be read
     └─ EngineError                     the sandbox, not the program in it; CLI exit 125
@@ -94,6 +97,32 @@ class SkillUnsafeError(RequestError):
     code = "skill_unsafe"
 
 
+class SkillChangedError(RequestError):
+    """A pinned skill is not what was pinned; the paths that were added, changed and removed since."""
+
+    code = "skill_changed"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        added: Sequence[str] = (),
+        changed: Sequence[str] = (),
+        removed: Sequence[str] = (),
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.added = tuple(added)
+        self.changed = tuple(changed)
+        self.removed = tuple(removed)
+
+
+class SourceError(RequestError):
+    """A folder, archive, address or repository from which no skill can be taken."""
+
+    code = "source_invalid"
+
+
 class ScriptNotFoundError(RequestError):
     """The skill has no such script."""
 
@@ -110,6 +139,12 @@ class InputError(RequestError):
     """An input does not exist, is not a regular file, or is too large."""
 
     code = "input_invalid"
+
+
+class OutputError(RequestError):
+    """The host cannot keep an output where the caller wants it; what the program did is done."""
+
+    code = "output_invalid"
 
 
 class PathEscapeError(RequestError):

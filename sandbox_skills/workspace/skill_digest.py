@@ -1,4 +1,4 @@
-"""Reads the files of a scanned skill: its digest, and whether it is still what the scan saw.
+"""Reads the files of a scanned skill: its digest, what each path of it is, and whether it is still what the scan saw.
 
 A file is read from the descriptor whose status was compared with the scan, so a swap in between is an error.
 """
@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
+from collections import OrderedDict
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sandbox_skills.errors import PathEscapeError, SkillUnsafeError
@@ -16,12 +20,28 @@ from sandbox_skills.workspace.paths import open_inside, shown
 from sandbox_skills.workspace.skill_tree import status_stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Mapping
+    from pathlib import Path
 
     from sandbox_skills.workspace.skill_tree import Entry, SkillTree
 
 CHUNK = 256 * KIB
 """Bytes read at once: past this hashing does not get faster."""
+
+SETTLED_NS = 2_000_000_000
+"""A file changed less than this before a scan may change again under the same time stamp: the coarsest stamps in
+use (FAT) count two seconds."""
+
+REMEMBERED = 1024
+"""Skill folders whose digest stays in memory, some hundred bytes each: more than a catalog has."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeContent:
+    """The digest of a skill, and what each of its paths is in one short text: a hash, a link's target, a directory."""
+
+    digest: str
+    files: Mapping[str, str]
 
 
 def fingerprint(tree: SkillTree) -> bytes:
@@ -44,6 +64,19 @@ def tree_digest(tree: SkillTree, file_digest: Callable[[Entry], bytes]) -> str:
         for value in (entry.kind.encode(), str(entry.path).encode(), b"x" * entry.executable, content):
             summary.update(len(value).to_bytes(8, "big") + value)
     return summary.hexdigest()
+
+
+def tree_content(root_fd: int, tree: SkillTree) -> TreeContent:
+    """Returns the digest of the skill open at `root_fd` with its parts; raises SkillUnsafeError where it changed."""
+    hashes = {entry.path: file_digest(root_fd, entry) for entry in tree.entries if entry.kind == "file"}
+    files = {str(entry.path): _spelled(entry, hashes.get(entry.path, b"")) for entry in tree.entries}
+    return TreeContent(tree_digest(tree, lambda entry: hashes[entry.path]), files)
+
+
+def _spelled(entry: Entry, content: bytes) -> str:
+    if entry.kind == "file":
+        return f"{'executable' if entry.executable else 'file'} {content.hex()}"
+    return f"link {entry.target}" if entry.kind == "link" else "directory"
 
 
 def file_digest(root_fd: int, entry: Entry, write: Callable[[bytes], object] | None = None) -> bytes:
@@ -84,3 +117,36 @@ def _changed(entry: Entry) -> SkillUnsafeError:
     return SkillUnsafeError(
         f"{shown(str(entry.path))} changed while it was staged", hint="stage the skill again"
     )
+
+
+class KnownDigests:
+    """Digests of skill folders by what the status of their files was; safe for threads."""
+
+    def __init__(self) -> None:
+        self._digests: OrderedDict[Path, tuple[bytes, str]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def digest(self, root_fd: int, skill_dir: Path, tree: SkillTree, *, scanned_ns: int) -> str:
+        """Returns the digest of the folder `skill_dir`, open at `root_fd`; reads its files only where they changed.
+
+        `scanned_ns` is when the scan that saw `tree` began. Raises SkillUnsafeError where it has changed since.
+        """
+        known = self._known(skill_dir, tree)
+        if known is not None:
+            return known
+        digest = tree_digest(tree, partial(file_digest, root_fd))
+        if tree.newest_ns + SETTLED_NS < scanned_ns:
+            self._keep(skill_dir, tree, digest)
+        return digest
+
+    def _known(self, skill_dir: Path, tree: SkillTree) -> str | None:
+        with self._lock:
+            status, digest = self._digests.get(skill_dir, (b"", ""))
+        return digest if status == fingerprint(tree) else None
+
+    def _keep(self, skill_dir: Path, tree: SkillTree, digest: str) -> None:
+        with self._lock:
+            self._digests[skill_dir] = (fingerprint(tree), digest)
+            self._digests.move_to_end(skill_dir)
+            while len(self._digests) > REMEMBERED:
+                self._digests.popitem(last=False)

@@ -5,21 +5,20 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import OrderedDict
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
+from sandbox_skills.catalog.pins import changed_since
 from sandbox_skills.errors import EngineError, SkillNotFoundError, SkillUnsafeError
 from sandbox_skills.spec import SKILLS
 from sandbox_skills.workspace.eviction import victims
 from sandbox_skills.workspace.paths import open_root, shown
 from sandbox_skills.workspace.skill_copy import copy_tree, links_taken
-from sandbox_skills.workspace.skill_digest import file_digest, fingerprint, tree_digest
+from sandbox_skills.workspace.skill_digest import KnownDigests, tree_content
 from sandbox_skills.workspace.skill_tree import StageLimits, scan
 from sandbox_skills.workspace.store_directory import StoreDirectory
 
@@ -27,14 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path, PurePosixPath
 
+    from sandbox_skills.catalog.pins import Pin
     from sandbox_skills.workspace.skill_tree import SkillTree
-
-SETTLED_NS = 2_000_000_000
-"""A file changed less than this before a scan may change again under the same time stamp: the coarsest stamps in
-use (FAT) count two seconds."""
-
-REMEMBERED = 1024
-"""Skill folders whose digest stays in memory, some hundred bytes each: more than a catalog has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +60,7 @@ class SkillStore:
     def __init__(self, root: Path, *, limits: StageLimits | None = None) -> None:
         self.limits = limits or StageLimits()
         self._directory = StoreDirectory(root)
-        self._digests = _Digests()
+        self._digests = KnownDigests()
 
     @property
     def mount_dir(self) -> Path:
@@ -82,14 +75,14 @@ class SkillStore:
         """Returns where the copy lies on the host; its links lead to box paths, so open files in it by `paths`."""
         return self.mount_dir / staged.box_path.name
 
-    async def stage(self, skill_dir: Path, *, tenant: str) -> StagedSkill:
+    async def stage(self, skill_dir: Path, *, tenant: str, pin: Pin | None = None) -> StagedSkill:
         """Copies a skill into the store unless it is there; an unchanged one costs a look at each file's status.
 
-        Tenants share no copy. `skill_dir` may not be a link. Raises SkillNotFoundError for no such directory,
-        SkillUnsafeError for one that cannot be staged, EngineError where the store cannot be written. A cancel
-        waits for the copy in hand.
+        Tenants share no copy. `skill_dir` may not be a link. With a `pin` the copy that is returned has the pinned
+        content, else SkillChangedError. Raises SkillNotFoundError for no such directory, SkillUnsafeError for one
+        that cannot be staged, EngineError where the store cannot be written. A cancel waits for the copy in hand.
         """
-        return await to_thread.run_sync(self._stage, skill_dir, tenant)
+        return await to_thread.run_sync(self._stage, skill_dir, tenant, pin)
 
     async def gc(self, *, max_age: float, max_bytes: int, in_use: Collection[PurePosixPath] = ()) -> Removed:
         """Removes copies unused for `max_age` seconds, more down to `max_bytes`, and orphans; tells what went.
@@ -99,11 +92,11 @@ class SkillStore:
         names = frozenset(path.name for path in in_use)
         return await to_thread.run_sync(partial(self._gc, max_age, max_bytes, names))
 
-    def _stage(self, skill_dir: Path, tenant: str) -> StagedSkill:
+    def _stage(self, skill_dir: Path, tenant: str, pin: Pin | None) -> StagedSkill:
         skill_dir = skill_dir.absolute()
         try:
             with open_root(skill_dir) as root_fd:
-                return self._stage_open(root_fd, skill_dir, tenant)
+                return self._stage_open(root_fd, skill_dir, tenant, pin)
         except FileNotFoundError as error:
             raise SkillNotFoundError(f"there is no skill folder {shown(str(skill_dir))}") from error
         except OSError as error:
@@ -112,15 +105,14 @@ class SkillStore:
                 hint="it must be a directory, not a link to one",
             ) from error
 
-    def _stage_open(self, root_fd: int, skill_dir: Path, tenant: str) -> StagedSkill:
+    def _stage_open(self, root_fd: int, skill_dir: Path, tenant: str, pin: Pin | None) -> StagedSkill:
         scanned_ns = time.time_ns()
         tree = scan(root_fd, self.limits)
-        digest = self._digests.known(skill_dir, tree)
-        if digest is None:
-            digest = tree_digest(tree, partial(file_digest, root_fd))
-            if tree.newest_ns + SETTLED_NS < scanned_ns:
-                self._digests.keep(skill_dir, tree, digest)
+        digest = self._digests.digest(root_fd, skill_dir, tree, scanned_ns=scanned_ns)
+        _check_pin(pin, digest, root_fd, tree)
         digest = self._ensure(root_fd, tree, tenant, digest)
+        # The copy is what runs: it may differ from what was read a moment before.
+        _check_pin(pin, digest, root_fd, tree)
         return StagedSkill(
             name=skill_dir.name,
             digest=digest,
@@ -156,21 +148,6 @@ class SkillStore:
         return Removed(tuple(copy.name for copy in taken), sum(copy.bytes for copy in taken), orphans)
 
 
-class _Digests:
-    """Digests of skill folders by what the status of their files was; safe for threads."""
-
-    def __init__(self) -> None:
-        self._digests: OrderedDict[Path, tuple[bytes, str]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def known(self, skill_dir: Path, tree: SkillTree) -> str | None:
-        with self._lock:
-            status, digest = self._digests.get(skill_dir, (b"", ""))
-        return digest if status == fingerprint(tree) else None
-
-    def keep(self, skill_dir: Path, tree: SkillTree, digest: str) -> None:
-        with self._lock:
-            self._digests[skill_dir] = (fingerprint(tree), digest)
-            self._digests.move_to_end(skill_dir)
-            while len(self._digests) > REMEMBERED:
-                self._digests.popitem(last=False)
+def _check_pin(pin: Pin | None, digest: str, root_fd: int, tree: SkillTree) -> None:
+    if pin is not None and pin.digest != digest:
+        raise changed_since(pin, tree_content(root_fd, tree).files)

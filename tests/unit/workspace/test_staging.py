@@ -16,16 +16,25 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from sandbox_skills.errors import EngineError, SettingsError, SkillNotFoundError, SkillUnsafeError
+from sandbox_skills.catalog.pins import Pin
+from sandbox_skills.errors import (
+    EngineError,
+    SettingsError,
+    SkillChangedError,
+    SkillNotFoundError,
+    SkillUnsafeError,
+)
 from sandbox_skills.spec import SKILLS
-from sandbox_skills.workspace import staging
+from sandbox_skills.workspace import skill_digest, staging
+from sandbox_skills.workspace.paths import open_root
 from sandbox_skills.workspace.skill_digest import CHUNK, tree_digest
-from sandbox_skills.workspace.skill_tree import StageLimits
+from sandbox_skills.workspace.skill_tree import StageLimits, scan
 from sandbox_skills.workspace.staging import SkillStore
 from sandbox_skills.workspace.store_directory import StoreDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import ModuleType
 
     from sandbox_skills.workspace.skill_tree import Entry, SkillTree
 
@@ -89,8 +98,8 @@ def settle(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
         calls.append(tree)
         return tree_digest(tree, file_digest)
 
-    monkeypatch.setattr(staging, "SETTLED_NS", -(10**12))
-    monkeypatch.setattr(staging, "tree_digest", counting)
+    monkeypatch.setattr(skill_digest, "SETTLED_NS", -(10**12))
+    monkeypatch.setattr(skill_digest, "tree_digest", counting)
     return lambda: len(calls)
 
 
@@ -181,7 +190,7 @@ async def test_a_skill_that_just_changed_is_not_trusted_to_its_time_stamps(
     store: SkillStore, skill: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads = settle(monkeypatch)
-    monkeypatch.setattr(staging, "SETTLED_NS", 2_000_000_000)
+    monkeypatch.setattr(skill_digest, "SETTLED_NS", 2_000_000_000)
     await store.stage(skill, tenant="t")
     await store.stage(skill, tenant="t")
     assert reads() == 2
@@ -191,7 +200,7 @@ async def test_only_so_many_skills_are_remembered(
     store: SkillStore, skill: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads = settle(monkeypatch)
-    monkeypatch.setattr(staging, "REMEMBERED", 1)
+    monkeypatch.setattr(skill_digest, "REMEMBERED", 1)
     other = tmp_path / "other"
     other.mkdir()
     for path in (skill, other, skill):
@@ -309,21 +318,21 @@ SWAPS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("swap", SWAPS.values(), ids=SWAPS)
-@pytest.mark.parametrize("moment", ["tree_digest", "copy_tree"])
+@pytest.mark.parametrize("moment", [(skill_digest, "tree_digest"), (staging, "copy_tree")])
 async def test_a_swap_between_the_look_and_the_reading_is_an_error(
     store: SkillStore,
     skill: Path,
     monkeypatch: pytest.MonkeyPatch,
     swap: Callable[[Path], object],
-    moment: str,
+    moment: tuple[ModuleType, str],
 ) -> None:
-    original = getattr(staging, moment)
+    original = getattr(*moment)
 
     def late(*args: object) -> str:
         swap(skill / "scripts" / "run.sh")
         return str(original(*args))
 
-    monkeypatch.setattr(staging, moment, late)
+    monkeypatch.setattr(*moment, late)
     with pytest.raises(SkillUnsafeError, match="changed while it was staged"):
         await store.stage(skill, tenant="t")
     assert copies(store) == []
@@ -377,7 +386,7 @@ async def test_a_copy_is_named_by_what_it_holds(
     store: SkillStore, skill: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     truth = (await store.stage(skill, tenant="t")).digest
-    monkeypatch.setattr(staging, "tree_digest", lambda *args: "0" * 64)
+    monkeypatch.setattr(skill_digest, "tree_digest", lambda *args: "0" * 64)
     assert (await SkillStore(store.mount_dir.parent).stage(skill, tenant="t")).digest == truth
 
 
@@ -535,3 +544,42 @@ def test_a_key_made_by_two_at_once_is_one_key(root: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(Path, "exists", lambda self: False)
     assert SkillStore(root).marker() == first.marker()
     monkeypatch.undo()
+
+
+def pin_of(skill: Path) -> Pin:
+    with open_root(skill) as root_fd:
+        content = skill_digest.tree_content(root_fd, scan(root_fd, StageLimits()))
+    return Pin("my-skill", content.digest, content.files)
+
+
+async def test_a_pinned_skill_is_staged_as_long_as_it_is_what_was_pinned(
+    store: SkillStore, skill: Path
+) -> None:
+    pin = pin_of(skill)
+    assert (await store.stage(skill, tenant="t", pin=pin)).digest == pin.digest
+
+
+async def test_a_pinned_skill_that_changed_is_refused_with_the_names_of_its_files(
+    store: SkillStore, skill: Path
+) -> None:
+    pin = pin_of(skill)
+    (skill / "scripts" / "deep" / "data").unlink()
+    (skill / "scripts" / "run.sh").chmod(0o640)
+    (skill / "SKILL.md").write_text("other\n")
+    (skill / "new").mkdir()
+    with pytest.raises(SkillChangedError, match=r"scripts/run\.sh") as caught:
+        await store.stage(skill, tenant="t", pin=pin)
+    error = caught.value
+    assert (error.added, error.removed) == (("new",), ("scripts/deep/data",))
+    assert error.changed == ("SKILL.md", "scripts/run.sh")
+    assert copies(store) == []
+
+
+async def test_the_copy_is_what_is_compared_with_the_pin_and_not_what_was_read_before(
+    store: SkillStore, skill: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pin = pin_of(skill)
+    (skill / "SKILL.md").write_text("other\n")
+    monkeypatch.setattr(staging.KnownDigests, "digest", lambda *args, **kwargs: pin.digest)
+    with pytest.raises(SkillChangedError):
+        await store.stage(skill, tenant="t", pin=pin)
