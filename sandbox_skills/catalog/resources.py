@@ -107,9 +107,22 @@ def read_skill_resource(
     """
     if offset < 0 or max_bytes < _LONGEST_CHARACTER:
         raise InputError(f"offset {offset} or max_bytes {max_bytes} is too small")
+    descriptor = open_skill_file(spec.dir, relative_path)
+    try:
+        return _page(descriptor, offset, max_bytes)
+    finally:
+        os.close(descriptor)
+
+
+def open_skill_file(directory: str, relative_path: str) -> int:
+    """Opens a regular file below a skill's directory for reading and returns the descriptor.
+
+    Links inside the directory are followed. Raises PathEscapeError for an absolute path, a `..`, or a link that
+    leaves, and InputError where there is no such regular file.
+    """
     _check_relative(relative_path)
     shown = printable(relative_path)
-    root = _real(Path(spec.dir))
+    root = _real(Path(directory))
     real = _real(root / relative_path)
     if root not in real.parents:
         raise PathEscapeError(f"{shown!r} leads outside the skill", hint="Name a file of the skill.")
@@ -119,10 +132,10 @@ def read_skill_resource(
         raise InputError(
             f"{shown!r} cannot be read: {error.strerror}", hint="List the skill's files."
         ) from error
-    try:
-        return _page(descriptor, shown, offset, max_bytes)
-    finally:
-        os.close(descriptor)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise InputError(f"{shown!r} is not a regular file", hint="List the skill's files.")
 
 
 def _check_relative(path: str) -> None:
@@ -152,10 +165,8 @@ def _open_below(root: Path, relative: Path) -> int:
     return at
 
 
-def _page(descriptor: int, shown: str, offset: int, max_bytes: int) -> ResourcePage:
+def _page(descriptor: int, offset: int, max_bytes: int) -> ResourcePage:
     status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        raise InputError(f"{shown!r} is not a regular file", hint="List the skill's files.")
     data = os.pread(descriptor, max_bytes, offset)
     text, length = _whole_characters(data, more=offset + len(data) < status.st_size)
     end = offset + length
