@@ -14,7 +14,9 @@ from sandbox_skills.workspace.manager import WorkspaceManager
 from sandbox_skills.workspace.staging import SkillStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
+
+    import docker
 
     from sandbox_skills.engines.base import Engine
     from sandbox_skills.engines.doctor import DoctorOptions
@@ -32,15 +34,19 @@ class Live:
 
 
 @asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[Live]:
+async def opened(settings: Settings, *, pooled: bool = True) -> AsyncGenerator[Live]:
     """Makes store, engine and manager; leaving ends every sandbox of theirs and waits until each is gone.
 
-    Connects to nothing before the first sandbox is asked for, unless boxes are to be started ahead.
+    Connects to nothing before the first sandbox is asked for, unless boxes are to be started ahead. `pooled` False
+    starts none, whatever the settings say: for a program that needs only one.
     """
     store = SkillStore(settings.data_dir / "store")
     spec = sandbox_spec(settings)
     pool = PooledEngine(
-        engine(settings, store), spec, size=settings.pool.size, max_age_seconds=settings.pool.max_age_seconds
+        engine(settings, store),
+        spec,
+        size=settings.pool.size if pooled else 0,
+        max_age_seconds=settings.pool.max_age_seconds,
     )
     async with pool:
         manager = WorkspaceManager(
@@ -82,6 +88,13 @@ def engine(settings: Settings, store: SkillStore) -> Engine:
             timeout_seconds=settings.docker.timeout_seconds,
         ),
     )
+
+
+def docker_client(settings: Settings) -> docker.APIClient:
+    """Returns a client of the daemon that the settings name, connected; raises EngineUnavailableError with the fix."""
+    from sandbox_skills.engines.docker_client import connect  # noqa: PLC0415  # docker-py is slow to import
+
+    return connect(docker_connection(settings.docker), timeout_seconds=settings.docker.timeout_seconds)
 
 
 def doctor_options(settings: Settings) -> DoctorOptions:

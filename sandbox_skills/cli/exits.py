@@ -1,9 +1,13 @@
-"""What a command's end is for the shell: one table for errors, one rule for endings."""
+"""What a command's end is for the shell, and for its user: one table for errors, one rule for endings. Pure."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import typer
+
+from sandbox_skills.cli.signals import StoppedBySignalError
 from sandbox_skills.errors import EngineError, RequestError, SandboxSkillsError
 from sandbox_skills.spec import Exited, Signalled, Stopped
 
@@ -16,7 +20,8 @@ FAILED = 1
 USAGE = 2
 SANDBOX_FAILED = 125
 INTERRUPTED = 130
-TERMINATED = 143
+OUTPUT_CLOSED = 141
+"""As a shell says it of a program that died of SIGPIPE."""
 
 ERRORS: Mapping[type[SandboxSkillsError], int] = {RequestError: USAGE, EngineError: SANDBOX_FAILED}
 """An error has the code of its nearest base here. 125 is what `docker run` and `timeout` use for themselves."""
@@ -25,15 +30,45 @@ STOPPED: Mapping[StopReason, int] = {
     "wall_time": 124,  # as `timeout` says it
     "cpu_time": 124,
     "memory": 137,  # as a shell says it of a program that the kernel killed
-    "output": 141,  # as a shell says it of a program that died of SIGPIPE
+    "output": OUTPUT_CLOSED,
     "cancelled": INTERRUPTED,
 }
 
 SIGNAL_BASE = 128
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What is told of an error: the exit code, then what JSON has. `is_bug` is one that we did not foresee."""
+
+    exit: int
+    code: str
+    message: str
+    hint: str = ""
+    is_bug: bool = False
+
+
+def failure_of(error: BaseException) -> Failure:
+    """Returns what to tell of an error that ended a command."""
+    match error:
+        case SandboxSkillsError():
+            return Failure(error_code(error), error.code, error.message, error.hint)
+        case typer.TyperException():
+            path = getattr(getattr(error, "ctx", None), "command_path", "sandbox-skills")
+            return Failure(USAGE, "usage", error.format_message(), f"{path} --help")
+        case StoppedBySignalError():
+            return Failure(SIGNAL_BASE + error.number, "interrupted", f"stopped by {error.name}")
+        case OSError():
+            return Failure(SANDBOX_FAILED, "os_error", _os_message(error))
+        case _:
+            message = f"{type(error).__name__}: {error}"
+            return Failure(
+                SANDBOX_FAILED, "internal", message, "this is a fault of sandbox-skills", is_bug=True
+            )
+
+
 def error_code(error: SandboxSkillsError) -> int:
-    """Returns the exit code for an error."""
+    """Returns the exit code for an error of the package."""
     return next((ERRORS[base] for base in type(error).__mro__ if base in ERRORS), SANDBOX_FAILED)
 
 
@@ -46,3 +81,8 @@ def ending_code(ending: Ending) -> int:
             return SIGNAL_BASE + signal
         case Stopped(reason):
             return STOPPED[reason]
+
+
+def _os_message(error: OSError) -> str:
+    reason = error.strerror or str(error) or type(error).__name__
+    return f"{error.filename}: {reason}" if error.filename else reason

@@ -1,81 +1,61 @@
-"""The program `sandbox-skills`: its commands, and what every one of them does with an error."""
+"""The program `sandbox-skills`: runs one command, and tells what went wrong."""
 
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version
-from pathlib import Path
-from typing import Annotated
+import traceback
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
-import typer
+import typer.main
 
-from sandbox_skills.cli import demo, doctor, gc, image, run, skills
-from sandbox_skills.cli.context import GlobalOptions, StoppedBySignalError
-from sandbox_skills.cli.exits import error_code
-from sandbox_skills.cli.terminal import complain, err
-from sandbox_skills.errors import SandboxSkillsError
+from sandbox_skills.cli.commands import app
+from sandbox_skills.cli.exits import OUTPUT_CLOSED, Failure, failure_of
+from sandbox_skills.cli.options import GlobalOptions, asks_for_json
+from sandbox_skills.cli.signals import StoppedBySignalError, signals_handled, stop
+from sandbox_skills.cli.streams import OutputClosedError, prepare_streams, release_streams
 
-app = typer.Typer(
-    name="sandbox-skills",
-    help="Run Agent Skills written by strangers in a hardened, network-disabled container.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command("list")(skills.list_skills)
-app.command("show")(skills.show)
-app.command("run")(run.run)
-app.add_typer(image.app, name="image")
-app.command("doctor")(doctor.doctor)
-app.command("gc")(gc.gc)
-app.command("demo")(demo.demo)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        sys.stdout.write(f"sandbox-skills {version('sandbox-skills')}\n")
-        raise typer.Exit
-
-
-@app.callback()
-def main_options(
-    context: typer.Context,
-    skills_roots: Annotated[
-        list[Path] | None,
-        typer.Option("--skills", metavar="DIR", help="A folder of skills; may be given more than once."),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="The settings file to read.")
-    ] = None,
-    engine: Annotated[str | None, typer.Option("--engine", help="The engine that makes sandboxes.")] = None,
-    show_version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version.")
-    ] = False,
-) -> None:
-    """Holds the options that stand before a command's name."""
-    del show_version
-    options: GlobalOptions = context.obj
-    options.skills, options.config, options.engine = tuple(skills_roots or ()), config, engine
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def main() -> None:
     """Runs the program and exits with the code that `exits` gives."""
-    sys.exit(_main(sys.argv[1:]))
+    sys.exit(run_program(sys.argv[1:]))
 
 
-def _main(arguments: list[str]) -> int:
-    options = GlobalOptions()
+def run_program(arguments: Sequence[str]) -> int:
+    """Runs one command line, tells its failure where there is one, and returns the exit code."""
+    prepare_streams()
+    options = GlobalOptions(as_json=asks_for_json(arguments))
+    with signals_handled(stop):
+        try:
+            return _dispatch(arguments or ("--help",), options)
+        except OutputClosedError:
+            return OUTPUT_CLOSED
+        except (Exception, StoppedBySignalError) as error:  # noqa: BLE001  # Python's 1 could be the program's own
+            failure = failure_of(error)
+            _tell(failure, error, as_json=options.as_json)
+            return failure.exit
+        finally:
+            release_streams()
+
+
+def _dispatch(arguments: Sequence[str], options: GlobalOptions) -> int:
+    command = typer.main.get_command(app)
     try:
-        typer.main.get_command(app).main(arguments, prog_name="sandbox-skills", obj=options)
-    except SandboxSkillsError as error:
-        complain(error, as_json=options.as_json)
-        return error_code(error)
-    except StoppedBySignalError as error:
-        err.print("stopped; nothing is left running")
-        return error.code
-    except SystemExit as stop:
-        # The library ends the program itself: 0, a command's own code, 2 for a usage error.
-        return stop.code if isinstance(stop.code, int) else 0
-    return 0
+        code = command.main(list(arguments), prog_name="sandbox-skills", standalone_mode=False, obj=options)
+    except SystemExit as error:
+        # The library leaves this way only where it finds its output closed.
+        raise OutputClosedError from error
+    return code if isinstance(code, int) else 0
+
+
+def _tell(failure: Failure, error: BaseException, *, as_json: bool) -> None:
+    from sandbox_skills.cli.terminal import print_failure  # noqa: PLC0415  # rich, which `--help` does without
+
+    # Nobody may be left to be told, or to wait for it.
+    with suppress(OutputClosedError, OSError, StoppedBySignalError):
+        if failure.is_bug:
+            traceback.print_exception(error)
+        print_failure(failure, as_json=as_json)

@@ -1,0 +1,214 @@
+"""Every command with its options. What a command does is imported when it runs, so that `--help` waits for nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from sandbox_skills.cli.options import GlobalOptions
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+NameArgument = Annotated[str, typer.Argument(metavar="SKILL", help="A skill, by its name or id.")]
+TargetOption = Annotated[
+    str | None,
+    typer.Option("--target", metavar="NAME", help="slim, or full: with office and data libraries."),
+]
+
+app = typer.Typer(
+    name="sandbox-skills",
+    help="Run Agent Skills written by strangers in a hardened, network-disabled container.",
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+image = typer.Typer(help="Build the runner image, or see whether it is there.")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"sandbox-skills {version('sandbox-skills')}")
+        raise typer.Exit
+
+
+@app.callback()
+def global_options(
+    context: typer.Context,
+    skills: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--skills", metavar="DIR", help="A folder of skills; can be repeated, the first one wins."
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="The settings file to read.")
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option("--engine", metavar="NAME", help="docker, or fake: a dry run that isolates nothing."),
+    ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version.")
+    ] = False,
+) -> None:
+    """Holds the options that stand before a command's name."""
+    del version
+    options: GlobalOptions = context.obj
+    options.skills, options.config, options.engine = tuple(skills or ()), config, engine
+
+
+@app.command("list")
+def list_skills(context: typer.Context, as_json: JsonOption = False) -> int:
+    """List the skills that were found."""
+    from sandbox_skills.cli.skills import list_skills as work
+
+    return work(_options(context, as_json))
+
+
+@app.command()
+def show(context: typer.Context, skill: NameArgument, as_json: JsonOption = False) -> int:
+    """Show one skill: what it says of itself, and its files."""
+    from sandbox_skills.cli.skills import show as work
+
+    return work(_options(context, as_json), skill)
+
+
+@app.command()
+def run(
+    context: typer.Context,
+    skill: NameArgument,
+    argv: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="-- ARGV...", help="The program to run and its arguments, as they are."),
+    ] = None,
+    command: Annotated[
+        str | None, typer.Option("--command", metavar="TEXT", help="A command line for bash -c instead.")
+    ] = None,
+    script: Annotated[
+        str | None,
+        typer.Option(
+            "--script", metavar="PATH", help="A script of the skill instead; ARGV are its arguments."
+        ),
+    ] = None,
+    output: Annotated[
+        list[str] | None,
+        typer.Option("--output", metavar="GLOB", help="Files to collect, such as 'out/**'; can be repeated."),
+    ] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input", metavar="FROM[:TO]", help="A file or folder to put into work/inputs; can be repeated."
+        ),
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--env", metavar="NAME|K=V", help="A variable; a NAME alone is taken from yours; can be repeated."
+        ),
+    ] = None,
+    env_file: Annotated[
+        list[Path] | None,
+        typer.Option("--env-file", metavar="FILE", help="Variables, one K=V a line; --env wins over them."),
+    ] = None,
+    cwd: Annotated[
+        str, typer.Option("--cwd", metavar="DIR", help="Where to run; the skill's folder by default.")
+    ] = "",
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", metavar="SECONDS", help="When to stop the run.")
+    ] = None,
+    out_dir: Annotated[
+        Path,
+        typer.Option(
+            "--out-dir",
+            metavar="DIR",
+            help="Where collected files go; made when there is one.",
+            show_default=False,
+        ),
+    ] = Path(),
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the result as JSON, output included.")
+    ] = False,
+) -> int:
+    """Run a command of a skill in a sandbox, and collect its files."""
+    from sandbox_skills.cli.run import RunOptions
+    from sandbox_skills.cli.run import run as work
+
+    wanted = RunOptions(
+        argv=tuple(argv or ()),
+        command=command,
+        script=script,
+        outputs=tuple(output or ()),
+        inputs=tuple(inputs or ()),
+        env=tuple(env or ()),
+        env_files=tuple(env_file or ()),
+        cwd=cwd,
+        timeout=timeout,
+        out_dir=out_dir,
+    )
+    return work(_options(context, as_json), skill, wanted)
+
+
+@image.command()
+def build(
+    context: typer.Context,
+    target: TargetOption = None,
+    base: Annotated[
+        str | None,
+        typer.Option("--base", metavar="NAME", help="Where it starts from: auto, registry or bootstrap."),
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Build again, on a new base.")] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Build the runner image, unless this version's is there."""
+    from sandbox_skills.cli.image import build as work
+
+    return work(_options(context, as_json), target=target, base=base, fresh=fresh)
+
+
+@image.command()
+def status(context: typer.Context, target: TargetOption = None, as_json: JsonOption = False) -> int:
+    """Say whether the runner image is there; exit 1 if not."""
+    from sandbox_skills.cli.image import status as work
+
+    return work(_options(context, as_json), target=target)
+
+
+app.add_typer(image, name="image")
+
+
+@app.command()
+def doctor(context: typer.Context, as_json: JsonOption = False) -> int:
+    """Check Docker and this host, with the fix for each fault."""
+    from sandbox_skills.cli.doctor import doctor as work
+
+    return work(_options(context, as_json))
+
+
+@app.command()
+def gc(
+    context: typer.Context,
+    images: Annotated[bool, typer.Option("--images", help="Remove images of other versions, too.")] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Remove sandboxes without an owner, and unused copies of skills."""
+    from sandbox_skills.cli.gc import gc as work
+
+    return work(_options(context, as_json), images=images)
+
+
+@app.command()
+def demo(context: typer.Context, as_json: JsonOption = False) -> int:
+    """Run a sample skill, and try two things that must be blocked."""
+    from sandbox_skills.cli.demo import demo as work
+
+    return work(_options(context, as_json))
+
+
+def _options(context: typer.Context, as_json: bool) -> GlobalOptions:
+    options: GlobalOptions = context.obj
+    options.as_json = as_json
+    return options
