@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from dataclasses import dataclass, replace
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from sandbox_skills.catalog.skill import SkillRoot
 
 _Record = TypeVar("_Record")
+
+DIGEST_BYTES = 16
+"""Enough that no two contents of one file are taken for the same: 128 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +35,13 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class FileRecord:
-    """What came of one skill file; `stamp` is None where it must be read again next time."""
+    """What came of one skill file; `stamp` is None where it must be read again next time.
+
+    `digest` tells a file that was only touched from one that has changed.
+    """
 
     stamp: Stamp | None
+    digest: bytes
     source: str
     root: SkillRoot
     checked: Checked
@@ -93,15 +101,18 @@ class ScanIndex:
         """Returns what is in a skill file, read from `source`, its real path; OSError where it cannot be read."""
         known = self._files.before.get(path)
         if known is None or known.root is not root or known.stamp != stamp_of(os.lstat(source)):
-            known = self._read(path, source, root)
+            known = self._read(path, source, root, known)
         self._files.now[path] = known
         return known.checked
 
-    def _read(self, path: str, source: str, root: SkillRoot) -> FileRecord:
+    def _read(self, path: str, source: str, root: SkillRoot, known: FileRecord | None) -> FileRecord:
         read = read_skill_file(source)
+        digest = hashlib.blake2b(read.data, digest_size=DIGEST_BYTES).digest()
+        if known is not None and (known.digest, known.source, known.root) == (digest, source, root):
+            return replace(known, stamp=read.stamp)
         # A linked file's body is kept, because it is read again without following links.
         options = replace(self._options, root=root, keep_body=path != source)
-        return FileRecord(read.stamp, source, root, check_skill(read.data, path, options))
+        return FileRecord(read.stamp, digest, source, root, check_skill(read.data, path, options))
 
     def _list(self, path: str, stamp: Stamp) -> Listing:
         now = time.time_ns()

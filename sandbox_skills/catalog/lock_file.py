@@ -57,7 +57,7 @@ class LockFile:
         try:
             now, stamp = time.time_ns(), stamp_of(self.path.stat())
             if stamp != self._stamp:
-                self._pins = MappingProxyType(parse_pins(self._text()))
+                self._pins = MappingProxyType(parse_pins(self._bytes()))
                 # A file that was written just now may change again under the same stamp.
                 self._stamp = stamp if settled(stamp, now) else None
         except FileNotFoundError:
@@ -68,12 +68,12 @@ class LockFile:
             ) from error
         return self._pins
 
-    def _text(self) -> str:
+    def _bytes(self) -> bytes:
         with self.path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise ValueError(f"it is longer than {MAX_BYTES} bytes")
-        return data.decode()
+        return data
 
     @contextmanager
     def _changing(self) -> Generator[dict[str, Pin]]:

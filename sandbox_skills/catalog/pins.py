@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sandbox_skills.catalog.text import printable
 from sandbox_skills.errors import SkillChangedError
@@ -22,7 +24,8 @@ from sandbox_skills.errors import SkillChangedError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-VERSION = 1
+VERSION: Literal[1] = 1
+"""Of the file's form; a program refuses one it does not know."""
 
 MAX_NAMED = 5
 """Paths of each kind that a message names; the rest is counted."""
@@ -95,43 +98,41 @@ def _short(path: str) -> str:
     return repr(path if len(path) <= _MAX_SHOWN else path[:_MAX_SHOWN] + "…")
 
 
+class _LockedSkill(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    digest: str
+    files: dict[str, str]
+    source: str = ""
+    path: str = ""
+
+
+class _Lock(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    version: Literal[1]
+    skills: dict[str, _LockedSkill]
+
+
 def render_pins(pins: Iterable[Pin]) -> str:
     """Returns the text of a lock file: sorted, so that equal pins give equal bytes."""
-    skills = {pin.name: _as_dict(pin) for pin in pins}
-    return (
-        json.dumps({"version": VERSION, "skills": skills}, indent=1, sort_keys=True, ensure_ascii=True) + "\n"
-    )
+    skills = {
+        pin.name: _LockedSkill(digest=pin.digest, files=dict(pin.files), source=pin.source, path=pin.path)
+        for pin in pins
+    }
+    document = _Lock(version=VERSION, skills=skills).model_dump(exclude_defaults=True)
+    return json.dumps(document, indent=1, sort_keys=True) + "\n"
 
 
-def _as_dict(pin: Pin) -> dict[str, object]:
-    fetched = {"source": pin.source, "path": pin.path} if pin.source else {}
-    return {"digest": pin.digest, "files": dict(pin.files), **fetched}
-
-
-def parse_pins(text: str) -> dict[str, Pin]:
+def parse_pins(text: str | bytes) -> dict[str, Pin]:
     """Returns the pins of a lock file by name; raises ValueError, with the reason, for any other text."""
     try:
-        document: Any = json.loads(text)
-    except RecursionError as error:
-        raise ValueError("it is nested too deep") from error
-    match document:
-        case {"version": int(version)} if version != VERSION:
-            raise ValueError(f"its version is {version}, not {VERSION}")
-        case {"version": int(), "skills": dict(skills)}:
-            return {name: _pin(name, value) for name, value in cast("dict[str, object]", skills).items()}
-        case _:
-            raise ValueError("it has no version or no skills")
-
-
-def _pin(name: str, value: object) -> Pin:
-    match value:
-        case {"digest": str(digest), "files": dict(files)} if _texts(cast("dict[str, object]", files)):
-            known = cast("dict[str, object]", value)
-            source, path = known.get("source", ""), known.get("path", "")
-            if isinstance(source, str) and isinstance(path, str):
-                return Pin(name, digest, cast("dict[str, str]", files), source, path)
-    raise ValueError(f"the pin of {printable(name)[:_MAX_SHOWN]!r} is damaged")
-
-
-def _texts(files: Mapping[str, object]) -> bool:
-    return all(isinstance(content, str) for content in files.values())
+        lock = _Lock.model_validate_json(text)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        place = ".".join(map(str, fault["loc"]))[:_MAX_SHOWN]
+        raise ValueError(f"{place}: {fault['msg']}" if place else fault["msg"]) from error
+    return {
+        name: Pin(name, skill.digest, skill.files, skill.source, skill.path)
+        for name, skill in lock.skills.items()
+    }

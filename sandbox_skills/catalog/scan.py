@@ -93,17 +93,23 @@ class SkillScanner:
     def __init__(self, roots: Sequence[SkillRoot], options: ScanOptions | None = None) -> None:
         self._roots = tuple(roots)
         self._options = options or ScanOptions()
-        parse = ParseOptions(mode=self._options.mode, filename=self._options.filename, keep_body=False)
-        self._index = ScanIndex(parse, tuple(self._options.skip_prefixes))
+        self._index = self._new_index()
         self._lock = threading.Lock()
         self._last: tuple[tuple[str | None, ...], ScanResult] | None = None
 
-    def scan(self) -> ScanResult:
+    def _new_index(self) -> ScanIndex:
+        parse = ParseOptions(mode=self._options.mode, filename=self._options.filename, keep_body=False)
+        return ScanIndex(parse, tuple(self._options.skip_prefixes))
+
+    def scan(self, *, fresh: bool = False) -> ScanResult:
         """Returns what is there now, the very same result where nothing has changed.
 
-        In strict mode raises SkillLoadError at the first bad file.
+        `fresh` reads everything again, whatever its stamps say. In strict mode raises SkillLoadError at the first
+        bad file.
         """
         with self._lock:
+            if fresh:
+                self._index, self._last = self._new_index(), None
             places = tuple(_place(root) for root in self._roots)
             if self._last is None or self._last[0] != places or not self._index.unchanged():
                 self._last = None

@@ -44,7 +44,8 @@ class SkillSpec:
     `name` is the author's word, not safe as a path; `id` is a slug of the directory. `allowed_tools` is the raw
     text, `allowed_tool_tokens` what it allows. `metadata` has text only; where the author wrote more,
     `metadata_raw` has all of it. `extra` holds the keys that the specification does not name. `digest` is None
-    until the skill is staged or pinned: a scan does not read the scripts. `root` is None outside a scan.
+    until the skill is staged or pinned: a scan does not read the scripts. `root` is None outside a scan. `accepted`
+    says that the user pinned exactly this content.
     """
 
     id: str
@@ -63,6 +64,7 @@ class SkillSpec:
     body_chars: int = 0
     digest: str | None = None
     root: SkillRoot | None = None
+    accepted: bool = False
     held_body: str | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -75,8 +77,8 @@ class SkillSpec:
 
     @property
     def trusted(self) -> bool:
-        """Whether the user named this skill's root; False keeps it out of prompts and away from secrets."""
-        return self.root is None or self.root.named
+        """Whether the user named this skill's root or pinned it; False keeps it from prompts and secrets."""
+        return self.accepted or self.root is None or self.root.named
 
     @property
     def model_invocable(self) -> bool:

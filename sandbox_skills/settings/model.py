@@ -18,6 +18,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from sandbox_skills.catalog.scan import MAX_DIRECTORIES
 from sandbox_skills.spec import CollectLimits, Limits, SandboxLimits
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 APP = "sandbox-skills"
 """Names this program's folders in the user's data and configuration directories."""
 
-PATHS = frozenset({"data_dir", "skills.roots", "docker.cert_path"})
+PATHS = frozenset({"data_dir", "skills.roots", "skills.lock", "docker.cert_path"})
 """Settings whose values are paths: one in a file is relative to the folder of that file."""
 
 _BOX = SandboxLimits()
@@ -53,9 +54,16 @@ class _Section(BaseModel):
 
 
 class SkillsSettings(_Section):
-    """Where skills are looked for. No roots: the catalog's own defaults."""
+    """Where skills are looked for, and which of them counts. No roots: the catalog's own defaults.
+
+    `lock` None: `skills.lock` in the data directory.
+    """
 
     roots: tuple[AbsolutePath, ...] = ()
+    precedence: Literal["first", "last"] = "first"
+    user_scope: bool = False
+    max_directories: Count = MAX_DIRECTORIES
+    lock: AbsolutePath | None = None
 
 
 class DockerSettings(_Section):
@@ -164,6 +172,14 @@ class Settings(BaseSettings):
         """Leaves only the arguments: the library's own sources name neither line nor near match."""
         del settings_cls, env_settings, dotenv_settings, file_secret_settings
         return (init_settings,)
+
+    def lock_file(self) -> Path:
+        """Returns where the pins of accepted skills are kept."""
+        return self.skills.lock or self.data_dir / "skills.lock"
+
+    def installed_skills(self) -> Path:
+        """Returns the folder that `sandbox-skills add` puts skills into."""
+        return self.data_dir / "skills"
 
     def sandbox_limits(self) -> SandboxLimits:
         """Returns the ceilings of a box."""
