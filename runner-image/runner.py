@@ -805,12 +805,13 @@ CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 class Process:
     """One line of /proc/PID/stat. `cpu` is in seconds and includes the children it has waited for."""
 
-    __slots__ = ("cpu", "parent", "pid", "session", "started", "state")
+    __slots__ = ("cpu", "dead", "parent", "pid", "session", "started")
 
     def __init__(self, pid: int, line: bytes) -> None:
         fields = line[line.rindex(b")") + 2 :].split()  # the name before it may hold anything
         self.pid = pid
-        self.state = fields[0]
+        # A process whose first thread has ended looks like a zombie, and lives as long as its other threads.
+        self.dead = fields[0] in {b"Z", b"X"} and int(fields[17]) <= 1
         self.parent = int(fields[1])
         self.session = int(fields[3])
         self.cpu = sum(map(int, fields[11:15])) / CLOCK_TICKS
@@ -908,8 +909,8 @@ class Reaper:
         """Buries the children that have ended; returns whether any live."""
         try:
             while True:
-                session = self._session_of_next() if self.tell_session else None
-                pid, status, usage = os.wait4(-1, os.WNOHANG)
+                chosen, session = self._peek() if self.tell_session else (-1, None)
+                pid, status, usage = os.wait4(chosen, os.WNOHANG)
                 if not pid:
                     return True
                 self._on_death(pid, status, usage, session)
@@ -917,10 +918,11 @@ class Reaper:
             return False
 
     @staticmethod
-    def _session_of_next() -> int | None:
+    def _peek() -> tuple[int, int | None]:
+        """Returns the child to bury next and its session, which cannot be read any more afterwards."""
         found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         process = Process.read(found.si_pid) if found else None
-        return process.session if process else None
+        return (found.si_pid if found else -1), (process.session if process else None)
 
     def clear(self, spared: Iterable[int]) -> bool:
         """Kills and buries everything that cannot be traced to a root in `spared`; returns whether that was all."""
@@ -963,7 +965,7 @@ class Hunt:
         prey = [
             process
             for process, root in ProcessTable().descendants(os.getpid(), self._spared)
-            if root is None and process.state not in {b"Z", b"X"}
+            if root is None and not process.dead
         ]
         self._rounds += 1
         self._empty = 0 if prey else self._empty + 1
@@ -1372,14 +1374,18 @@ def status_facts() -> dict[str, object]:
 
 
 def mount_facts(paths: Iterable[str]) -> dict[str, object]:
-    """Returns type, options and size of the file system that each path is on; None for a path that is not there."""
+    """Returns type, options and size of the file system that each path is on; None for a path that is not there.
+
+    Options of the mount and of the file system stand together, without those that name the host's directories.
+    """
     mounts: list[tuple[str, str, set[str]]] = []
     for line in (read_text("/proc/self/mountinfo") or "").splitlines():
         left, _, right = line.partition(" - ")
         point, options = left.split()[4:6]
         fstype, _, extra = right.split(" ", 2)
         unescaped = re.sub(r"\\(\d{3})", lambda match: chr(int(match[1], 8)), point)
-        mounts.append((unescaped, fstype, {*options.split(","), *extra.split(",")}))
+        named = {*options.split(","), *extra.split(",")}
+        mounts.append((unescaped, fstype, {option for option in named if "/" not in option}))
     return {path: _mount_of(path, mounts) for path in paths}
 
 

@@ -26,6 +26,10 @@ def settle():
     with open(mark + ".part", "w") as file:
         file.write(str(os.getpid()))
     os.rename(mark + ".part", mark)
+    if kind == "headless":
+        import ctypes, threading
+        threading.Thread(target=time.sleep, args=(60,)).start()
+        ctypes.CDLL(None).pthread_exit(None)
     if kind == "stopped":
         os.kill(os.getpid(), signal.SIGSTOP)
     while True:
@@ -45,13 +49,14 @@ while not os.path.exists(mark):
     time.sleep(0.005)
 """
 
-KINDS = ["child", "daemon", "quiet", "stopped"]
+KINDS = ["child", "daemon", "quiet", "stopped", "headless"]
 
 
 def alive(pid: int) -> bool:
     """Tells whether a process runs; one that is dead but not yet buried does not."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in {"Z", "X"}
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return fields[0] not in {"Z", "X"} or int(fields[17]) > 1
     except OSError:
         return False
 
@@ -81,6 +86,16 @@ def test_nothing_lives_after_a_program_that_was_stopped(host: Host, kind: str) -
     assert done.ending == (None, 9, "wall_time")
     assert not alive(pid)
     assert host.run("echo", "next").stdout == b"next\n"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_lives_beside_another_run(host: Host, kind: str) -> None:
+    other = host.start("sleep", "60")
+    done, pid = stubborn(host, kind, "\ntime.sleep(60)", wall=1.0)
+    assert (done.ended["stopped"], done.ended["clean"]) == ("wall_time", True)
+    assert not alive(pid)
+    host.send(Kind.KILL, other, {"reason": "cancelled"})
+    assert host.finish(other).ended["stopped"] == "cancelled"
 
 
 def test_a_grandchild_that_holds_the_pipe_is_not_waited_for(host: Host) -> None:

@@ -57,12 +57,23 @@ def test_nothing_lives_after_a_run_that_was_stopped(init: Host, text: str) -> No
     assert others(init) == []
 
 
+FORK_BOMB = "import os\nwhile True:\n  try: os.fork()\n  except OSError: pass"
+LIMITED = f"ulimit -u 200; exec setpriv --reuid=54322 --clear-groups /usr/bin/python3 -I -S -c '{FORK_BOMB}'"
+
+
 def test_a_fork_bomb_dies(init: Host) -> None:
-    text = "import os\nwhile True:\n  try: os.fork()\n  except OSError: pass"
-    bomb = f"ulimit -u 200; exec setpriv --reuid=54322 --clear-groups /usr/bin/python3 -I -S -c '{text}'"
-    done = init.shell(bomb, wall=0.5)
+    done = init.shell(LIMITED, wall=0.5)
     assert (done.ended["stopped"], done.ended["clean"]) == ("wall_time", True)
     assert others(init) == []
+
+
+def test_a_fork_bomb_beside_another_run_dies_alone(init: Host) -> None:
+    other = init.start("sh", "-c", "read x; echo alive", stdin="pipe")
+    done = init.shell(LIMITED, wall=0.5)
+    assert (done.ended["stopped"], done.ended["clean"]) == ("wall_time", True)
+    assert len(others(init)) == 1
+    init.send(Kind.STDIN, other, b"\n")
+    assert init.finish(other).stdout == b"alive\n"
 
 
 def test_signals_from_inside_do_nothing(init: Host) -> None:
