@@ -105,6 +105,9 @@ class RunnerClient:
     ) -> Outcome:
         limits = limits or Limits()
         check_command(command)
+        if not self.link.alive:
+            # Whatever ended the box before is no outcome of this run.
+            raise self.link.fail(SandboxLostError(f"sandbox {self.id} is gone"))
         request = RunRequest(limits, on_output)
         started = time.monotonic()
         with self._one_run():
