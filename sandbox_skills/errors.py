@@ -9,6 +9,10 @@
     │  ├─ SkillChangedError            a pinned skill that is not what was pinned, with the files
     │  ├─ SourceError                  a source of skills that cannot be fetched or unpacked
     │  ├─ ScriptNotFoundError          a script that the skill does not have
+    │  ├─ ToolCallError                arguments that a tool does not take, with every violation
+    │  │  └─ ToolDefinitionError       a tool that cannot be defined as asked
+    │  ├─ ToolNotFoundError            no tool of that name was defined
+    │  ├─ ToolProtectedError           a skill that was not made at run time, or was changed since
     │  ├─ CommandError                 an empty or malformed command
     │  ├─ InputError                   an input that does not exist or is too large
     │  ├─ OutputError                  an output that the host cannot keep
@@ -127,6 +131,35 @@ class ScriptNotFoundError(RequestError):
     """The skill has no such script."""
 
     code = "script_not_found"
+
+
+class ToolCallError(RequestError):
+    """A tool was called with arguments that it does not take; carries every violation, by parameter."""
+
+    code = "tool_call_invalid"
+
+    def __init__(self, tool: str, violations: Sequence[Violation], *, hint: str = "") -> None:
+        super().__init__(f"{tool}: {'; '.join(map(str, violations))}", hint=hint)
+        self.tool = tool
+        self.violations = tuple(violations)
+
+
+class ToolDefinitionError(ToolCallError):
+    """A tool cannot be defined as asked; lines count from 1 in the code that was given."""
+
+    code = "tool_definition_invalid"
+
+
+class ToolNotFoundError(RequestError):
+    """No tool of that name was defined at run time."""
+
+    code = "tool_not_found"
+
+
+class ToolProtectedError(RequestError):
+    """A skill that was not made at run time, or was changed by hand since, is neither replaced nor removed."""
+
+    code = "tool_protected"
 
 
 class CommandError(RequestError):

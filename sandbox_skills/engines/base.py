@@ -50,7 +50,7 @@ class EngineReport:
 
 
 class Sandbox(Protocol):
-    """One running box. Calls may overlap unless a method says otherwise.
+    """One running box. Calls may overlap unless a method says otherwise; the box takes them up as they began.
 
     Every method raises SandboxLostError when the box or its daemon is gone, and RunnerProtocolError (after
     which the box is gone too) when the box breaks the protocol.

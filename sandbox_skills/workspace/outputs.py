@@ -1,25 +1,33 @@
 """Where collected files go on the host: memory, or a directory that the box cannot steer.
 
-A name from the box is checked before it gets here; below, nothing is opened through a link, and a file appears
-under its name only when it is whole.
+Below that directory nothing is opened through a link, and a file appears under its name only when it is whole.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Self
 
-from sandbox_skills.errors import PathEscapeError, RequestError
-from sandbox_skills.workspace.paths import open_inside, open_root, shown
+from sandbox_skills.errors import OutputError
+from sandbox_skills.workspace.paths import name_fault, open_inside, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path, PurePosixPath
+    from collections.abc import Generator, Sequence
+    from pathlib import Path
+    from types import TracebackType
 
-    from sandbox_skills.engines.base import Sandbox
+    from sandbox_skills.engines.base import FileSink, Sandbox
     from sandbox_skills.spec import Collection, CollectLimits, FoundFile
+
+UNFIT_NAME = "name"
+"""Why a file is left out whose name is no name by our path rule: the runner's word for one it cannot tell."""
+
+_DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,110 +68,180 @@ class MemorySink:
 
 
 class DirectorySink:
-    """Writes files below a host directory at their paths in the workspace, replacing what is there.
+    """Writes files below a host directory at their paths in the workspace, replacing the files that are there.
 
-    The directory is made when the first file comes. A link on the way raises PathEscapeError. `abandon` removes the
-    part of a file that never became whole.
+    The directory is made when the first file comes. Its own path is the caller's word and may lead through links;
+    a link below it raises PathEscapeError. Raises OutputError where the host cannot keep a file. Leaving the
+    context removes the part of a file that never became whole; files that did stay.
     """
 
     def __init__(self, directory: Path) -> None:
         self.files: list[CollectedFile] = []
         self._directory = directory
-        self._current: FoundFile | None = None
-        self._partial: tuple[Path, int] | None = None
+        self._root: int | None = None
+        self._current: tuple[FoundFile, _PartialFile] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._current is not None:
+            self._current[1].abandon()
+            self._current = None
+        if self._root is not None:
+            os.close(self._root)
+            self._root = None
 
     def begin(self, file: FoundFile) -> None:
-        self._current = file
-        self._directory.mkdir(parents=True, exist_ok=True)
-        with open_root(self._directory) as root:
-            parent = _made(root, file.path.parent)
-            try:
-                name = f".{secrets.token_hex(8)}.partial"
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-                descriptor = os.open(name, flags, 0o600, dir_fd=parent)
-            finally:
-                os.close(parent)
-        self._partial = (self._directory / file.path.parent / name, descriptor)
+        with _saving(file.path):
+            self._current = file, _PartialFile(self._opened(), file.path, executable=bool(file.mode & 0o100))
 
     def write(self, data: bytes) -> None:
-        assert self._partial is not None
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self._partial[1], view) :]
+        assert self._current is not None
+        file, partial = self._current
+        with _saving(file.path):
+            partial.write(data)
 
     def end(self) -> None:
-        file, partial = self._current, self._partial
-        assert file is not None
-        assert partial is not None
-        path, descriptor = partial
-        # The box's executable bit is kept, its other bits are the host's business.
-        os.fchmod(descriptor, 0o755 if file.mode & 0o100 else 0o644)
-        os.close(descriptor)
-        self._partial = None
-        target = self._directory / file.path
-        with open_root(self._directory) as root:
-            parent = open_inside(root, file.path.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                _replace(parent, path.name, target.name)
-            finally:
-                os.close(parent)
-        self.files.append(CollectedFile(file.path, file.size, file.truncated, saved=target))
+        assert self._current is not None
+        file, partial = self._current
+        self._current = None
+        with _saving(file.path):
+            partial.commit()
+        self.files.append(
+            CollectedFile(file.path, file.size, file.truncated, saved=self._directory / file.path)
+        )
+
+    def _opened(self) -> int:
+        if self._root is None:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            self._root = os.open(self._directory, _DIRECTORY)
+        return self._root
+
+
+class _PartialFile:
+    """A file on its way in: it has another name in its directory until it is whole.
+
+    The directory stays open meanwhile, so it does not matter what its path leads to by then.
+    """
+
+    def __init__(self, root: int, path: PurePosixPath, *, executable: bool) -> None:
+        self._name = path.name
+        self._partial = f".{secrets.token_hex(8)}.partial"
+        self._parent = _open_made(root, path.parent)
+        try:
+            # The box's executable bit is kept; all else is the business of the host's umask.
+            mode = 0o777 if executable else 0o666
+            self._file = os.open(self._partial, _NEW_FILE, mode, dir_fd=self._parent)
+        except OSError:
+            os.close(self._parent)
+            raise
+
+    def write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._file, view) :]
+
+    def commit(self) -> None:
+        """Gives the file its name, in place of a file or link that has it; a failure leaves no part behind."""
+        try:
+            os.replace(self._partial, self._name, src_dir_fd=self._parent, dst_dir_fd=self._parent)
+        except OSError:
+            self.abandon()
+            raise
+        self._close()
 
     def abandon(self) -> None:
-        """Removes a file that is not whole; nothing where there is none."""
-        if self._partial is not None:
-            path, descriptor = self._partial
-            self._partial = None
-            os.close(descriptor)
-            path.unlink(missing_ok=True)
+        with suppress(OSError):  # gone already, or out of reach with its disk
+            os.unlink(self._partial, dir_fd=self._parent)
+        self._close()
+
+    def _close(self) -> None:
+        os.close(self._file)
+        os.close(self._parent)
+
+
+def _open_made(root: int, path: PurePosixPath) -> int:
+    """Opens a directory below `root`, making what is missing; no link is followed."""
+    with ExitStack() as stack:
+        at = root
+        for part in path.parts:
+            with suppress(FileExistsError):
+                os.mkdir(part, dir_fd=at)
+            at = open_inside(at, PurePosixPath(part), _DIRECTORY)
+            stack.callback(os.close, at)
+        return os.dup(at)
+
+
+@contextmanager
+def _saving(path: PurePosixPath) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(
+            f"output {shown(str(path))} cannot be saved: {error.strerror}",
+            hint="choose another output directory, or make room in this one",
+        ) from error
+
+
+def check_out_dir(directory: Path) -> None:
+    """Raises OutputError where files could not be saved below `directory` as things stand; makes nothing."""
+    directory = directory.absolute()
+    existing = next(path for path in (directory, *directory.parents) if os.path.lexists(path))
+    if not existing.is_dir():
+        raise OutputError(
+            f"{shown(str(existing))} is not a directory", hint="choose another output directory"
+        )
+    if not os.access(existing, os.W_OK | os.X_OK, effective_ids=True):
+        raise OutputError(f"{shown(str(existing))} cannot be written", hint="choose another output directory")
+
+
+class _FitNames:
+    """Passes files on whose names our path rule allows; `skipped` has the others."""
+
+    def __init__(self, sink: FileSink) -> None:
+        self.skipped: dict[str, str] = {}
+        self._sink = sink
+        self._passing = False
+
+    def begin(self, file: FoundFile) -> None:
+        self._passing = not any(name_fault(part) for part in file.path.parts)
+        if self._passing:
+            self._sink.begin(file)
+        else:
+            self.skipped[str(file.path)] = UNFIT_NAME
+
+    def write(self, data: bytes) -> None:
+        if self._passing:
+            self._sink.write(data)
+
+    def end(self) -> None:
+        if self._passing:
+            self._sink.end()
 
 
 async def collect_outputs(
     sandbox: Sandbox, patterns: Sequence[str], limits: CollectLimits, out_dir: Path | None
 ) -> tuple[tuple[CollectedFile, ...], Collection]:
-    """Collects into `out_dir`, or into memory where it is None."""
+    """Collects into `out_dir`, or into memory where it is None.
+
+    Raises OutputError and PathEscapeError where a file cannot be saved; the sandbox lives on.
+    """
     if out_dir is None:
         memory = MemorySink()
-        collection = await sandbox.collect(patterns, limits, memory)
-        return tuple(memory.files), collection
-    directory = DirectorySink(out_dir)
-    try:
-        collection = await sandbox.collect(patterns, limits, directory)
-    finally:
-        directory.abandon()
-    return tuple(directory.files), collection
+        return await _collected(sandbox, patterns, limits, memory)
+    with DirectorySink(out_dir) as directory:
+        return await _collected(sandbox, patterns, limits, directory)
 
 
-def _made(root: int, path: PurePosixPath) -> int:
-    """Opens a directory below `root`, making what is missing; no link is followed."""
-    descriptor = os.dup(root)
-    for part in path.parts:
-        try:
-            os.mkdir(part, 0o755, dir_fd=descriptor)
-        except FileExistsError:
-            pass
-        except OSError:
-            os.close(descriptor)
-            raise
-        try:
-            below = os.open(
-                part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=descriptor
-            )
-        except OSError as error:
-            raise PathEscapeError(
-                f"{shown(str(path))} goes through a link or a file of the output directory"
-            ) from error
-        finally:
-            os.close(descriptor)
-        descriptor = below
-    return descriptor
-
-
-def _replace(parent: int, partial: str, name: str) -> None:
-    try:
-        os.replace(partial, name, src_dir_fd=parent, dst_dir_fd=parent)
-    except IsADirectoryError as error:
-        os.unlink(partial, dir_fd=parent)
-        raise RequestError(
-            f"output {shown(name)} would replace a directory", hint="choose another --out-dir"
-        ) from error
+async def _collected(
+    sandbox: Sandbox, patterns: Sequence[str], limits: CollectLimits, sink: MemorySink | DirectorySink
+) -> tuple[tuple[CollectedFile, ...], Collection]:
+    fit = _FitNames(sink)
+    collection = await sandbox.collect(patterns, limits, fit)
+    # A file that shrinks while it is read is known to be cut only after it was begun.
+    cut = {file.path for file in collection.files if file.truncated}
+    files = tuple(replace(file, truncated=file.path in cut) for file in sink.files)
+    return files, replace(collection, skipped={**collection.skipped, **fit.skipped})
