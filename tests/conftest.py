@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +57,50 @@ async def docker_engine(
     )
     yield engine
     await engine.aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """`sandbox-skills` as a process of its own, as its users start it; the sample skills are all it knows."""
+
+    home: Path
+    data_dir: Path
+    cwd: Path
+
+    @property
+    def path(self) -> str:
+        return str(Path(sys.executable).with_name("sandbox-skills"))
+
+    def environ(self, **more: str) -> dict[str, str]:
+        kept = ("PATH", "DOCKER_HOST", "DOCKER_CONFIG", "TMPDIR", "COVERAGE_PROCESS_START")
+        mine = {name: os.environ[name] for name in kept if name in os.environ}  # noqa: TID251  # a child's environment
+        ours = {"SANDBOX_SKILLS_DATA_DIR": str(self.data_dir), "SKILLS_ROOT": str(ROOT / "skills")}
+        return {**mine, "HOME": str(self.home), **ours, **more}
+
+    def run(self, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        """Runs one command line to its end, with no input."""
+        return subprocess.run(
+            [self.path, *arguments],
+            cwd=self.cwd,
+            env=self.environ(**environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def start(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401  # as Popen
+        """Starts one command line in a process group of its own; stdout and stderr are pipes unless given."""
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
+        environ = self.environ(**options.pop("environ", {}))
+        argv = [self.path, *arguments]
+        return subprocess.Popen(argv, cwd=self.cwd, env=environ, process_group=0, **{**pipes, **options})
+
+
+@pytest.fixture
+def program(tmp_path: Path, store: SkillStore) -> Program:
+    """Shares one store with the other tests, so that what it leaves in the daemon is known as ours."""
+    return Program(home=tmp_path, data_dir=store.mount_dir.parent.parent, cwd=tmp_path)
 
 
 @pytest.fixture(autouse=True)

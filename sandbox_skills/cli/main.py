@@ -54,8 +54,10 @@ def _dispatch(arguments: Sequence[str], options: GlobalOptions) -> int:
 def _tell(failure: Failure, error: BaseException, *, as_json: bool) -> None:
     from sandbox_skills.cli.terminal import print_failure  # noqa: PLC0415  # rich, which `--help` does without
 
-    # Nobody may be left to be told, or to wait for it.
-    with suppress(OutputClosedError, OSError, StoppedBySignalError):
-        if failure.is_bug:
-            traceback.print_exception(error)
-        print_failure(failure, as_json=as_json)
+    if failure.is_bug:
+        traceback.print_exception(error)
+    # Whoever asked for JSON and cannot take it is told in text; nobody may be left to be told.
+    for form in dict.fromkeys((as_json, False)):
+        with suppress(OutputClosedError, OSError, StoppedBySignalError):
+            print_failure(failure, as_json=form)
+            return

@@ -1,0 +1,173 @@
+"""The program as a process: its start, its streams, signals, and what it takes from its surroundings. No Docker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.conftest import Program
+
+HELP_SECONDS = 0.25
+"""Longer than that and a person waits."""
+
+HEAVY = ("docker", "pydantic", "rich", "asyncio", "yaml", "httpx", "anyio")
+
+FAKE = ("--engine", "fake", "run", "python-math")
+
+AS_ROOT_WITHOUT_RIGHTS = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--")
+"""Another user could not read the interpreter, where that is below root's home."""
+
+OTHER_USER = 65534
+
+NO_DOCKER = {"DOCKER_HOST": "unix:///nowhere/docker.sock"}
+
+
+def test_help_is_quick_and_imports_nothing_heavy(program: Program) -> None:
+    def seconds() -> float:
+        start = time.perf_counter()
+        assert program.run("--help").returncode == 0
+        return time.perf_counter() - start
+
+    # The best of some: the machine may be busy, the program may not.
+    assert min(seconds() for _ in range(5)) < HELP_SECONDS
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", program.path, "--help"],
+        env=program.environ(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    assert "typer" in imported
+    assert not imported & set(HEAVY)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["image", "status"], 125),
+        (["image", "build"], 125),
+        (["gc"], 125),
+        (["demo"], 125),
+        (["run", "python-math", "--", "true"], 125),
+        (["doctor"], 1),
+    ],
+)
+def test_without_docker_each_command_says_what_to_do(
+    program: Program, arguments: list[str], code: int
+) -> None:
+    done = program.run(*arguments, **NO_DOCKER)
+    assert done.returncode == code
+    assert "start Docker, or name its address in DOCKER_HOST" in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_without_docker_json_has_the_code_and_the_next_step(program: Program) -> None:
+    done = program.run("run", "python-math", "--json", "--", "true", **NO_DOCKER)
+    assert (done.returncode, done.stderr) == (125, "")
+    assert '"code": "engine_unavailable"' in done.stdout
+
+
+@pytest.mark.root
+def test_a_daemon_that_does_not_let_us_in_says_how_to_get_in(program: Program, tmp_path: Path) -> None:
+    place = tmp_path / "docker.sock"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(place))
+        listener.listen()
+        place.chmod(0o600)
+        os.chown(place, OTHER_USER, OTHER_USER)
+        done = subprocess.run(
+            [*AS_ROOT_WITHOUT_RIGHTS, program.path, "image", "status"],
+            env=program.environ(DOCKER_HOST=f"unix://{place}"),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 125
+    assert "permission denied on its socket" in done.stderr
+    assert "member of the group that owns the socket" in done.stderr
+
+
+def test_a_reader_that_goes_away_ends_the_program_quietly(program: Program) -> None:
+    for arguments in (["list"], ["show", "python-math", "--json"], ["--help"], [*FAKE, "--", "yes"]):
+        process = program.start(*arguments)
+        assert process.stdout is not None
+        process.stdout.close()
+        _, complaint = process.communicate(timeout=10)
+        assert (process.returncode, complaint) == (141, b""), arguments
+
+
+def test_head_ends_a_run_that_prints_for_ever(program: Program) -> None:
+    process = program.start(*FAKE, "--", "yes")
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"y\n"
+    process.stdout.close()
+    _, complaint = process.communicate(timeout=10)
+    assert (process.returncode, complaint) == (141, b"")
+
+
+def test_a_full_device_is_told_once(program: Program) -> None:
+    for arguments in (["list"], ["list", "--json"], ["--help"], [*FAKE, "--", "echo", "x"]):
+        with open("/dev/full", "wb") as full:  # noqa: PTH123  # a device
+            process = program.start(*arguments, stdout=full)
+            _, complaint = process.communicate(timeout=10)
+        assert process.returncode == 125, arguments
+        assert complaint.startswith(b"error: "), complaint
+        assert complaint.endswith(b"No space left on device\n"), complaint
+        assert complaint.count(b"\n") == 1
+
+
+def test_closed_streams_are_no_error(program: Program) -> None:
+    script = '"$0" "$@" <&- >&- 2>&-'
+    for arguments in (["list"], ["list", "--json"], [*FAKE, "--", "echo", "x"]):
+        done = subprocess.run(
+            ["sh", "-c", script, program.path, *arguments], env=program.environ(), check=False
+        )
+        assert done.returncode == 0, arguments
+
+
+def test_our_input_is_not_the_programs(program: Program) -> None:
+    process = program.start(*FAKE, "--", "cat", stdin=subprocess.PIPE)
+    out, _ = process.communicate(b"for you only", timeout=10)
+    assert (process.returncode, out) == (0, b"")
+
+
+def test_names_that_are_not_utf_8_are_told_escaped(program: Program) -> None:
+    name = os.fsdecode(b"\xff\xfe")
+    for extra in ([], ["--json"]):
+        done = program.run(*FAKE, "--input", name, *extra, "--", "true")
+        assert done.returncode == 2
+        assert "udcff" in done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_ends_the_run_and_keeps_what_was_shown(program: Program, number: int, code: int) -> None:
+    process = program.start(*FAKE, "--", "yes", environ={"SANDBOX_SKILLS_RUN__OUTPUT_BYTES": "10GB"})
+    assert process.stdout is not None
+    assert process.stdout.read(2) == b"y\n"
+    process.send_signal(number)
+    _, complaint = process.communicate(timeout=15)
+    assert process.returncode == code
+    assert complaint.decode() == f"error: stopped by {signal.Signals(number).name}\n"
+
+
+def test_a_signal_is_told_in_json_too(program: Program) -> None:
+    process = program.start(*FAKE, "--json", "--", "sleep", "10")
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    out, complaint = process.communicate(timeout=10)
+    assert (process.returncode, complaint) == (130, b"")
+    assert b'"code": "interrupted"' in out

@@ -1,0 +1,165 @@
+"""`run` over the fake engine: what is asked for, what is refused before anything starts, what is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sandbox_skills.engines.pool import PooledEngine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sandbox_skills.engines.base import Engine
+    from sandbox_skills.spec import SandboxSpec
+    from tests.unit.cli.conftest import Cli
+
+pytestmark = pytest.mark.usefixtures("skill")
+
+FAKE = ("--engine", "fake", "run", "sample")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--", ""], "the command is empty"),
+        (["--command", "  "], "the command is empty"),
+        ([], "no command was given"),
+        (["--command", "true", "--", "true"], "not both"),
+        (["--command", "true", "--script", "scripts/one.py"], "exclude each other"),
+        (["--script", "scripts/three.py"], "scripts/one.py, scripts/two.py"),
+        (["--script", "../one.py"], "leaves"),
+        (["--output", "../x", "--", "true"], "'..'"),
+        (["--output", "out/[", "--", "true"], "'['"),
+        (["--output", "/etc/passwd", "--", "true"], "'/etc/passwd'"),
+        (["--input", "nowhere", "--", "true"], "'nowhere'"),
+        (["--input", "nowhere:../x", "--", "true"], "'../x'"),
+        (["--input", "/dev/null", "--", "true"], "neither a file nor a folder"),
+        (["--cwd", "../..", "--", "true"], "leaves"),
+        (["--cwd", "/etc", "--", "true"], "leaves"),
+        (["--timeout", "901", "--", "true"], "between 0 and 900"),
+        (["--env", "NOT_SET_ANYWHERE", "--", "true"], "NOT_SET_ANYWHERE"),
+        (["--env", "=x", "--", "true"], "name that is empty"),
+        (["--env-file", "nowhere", "--", "true"], "nowhere: cannot be read"),
+        (["--output", "out/*", "--out-dir", "skills/sample/SKILL.md", "--", "true"], "not a directory"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_starts(
+    cli: Cli, home: Path, options: list[str], told: str
+) -> None:
+    before = sorted(home.rglob("*"))
+    done = cli(*FAKE, *options)
+    assert (done.code, done.out) == (2, "")
+    assert told in done.err
+    assert "Traceback" not in done.err
+    assert sorted(home.rglob("*")) == before
+
+
+def test_an_env_file_that_is_none_is_told_with_the_line(cli: Cli, home: Path) -> None:
+    (home / "bad.env").write_text("A=1\n-nonsense-\n", encoding="utf-8")
+    done = cli(*FAKE, "--env-file", "bad.env", "--", "true")
+    assert done.code == 2
+    assert "bad.env:2: not KEY=VALUE" in done.err
+
+
+def test_inputs_that_are_larger_than_the_workspace_are_refused(cli: Cli, home: Path) -> None:
+    with (home / "large").open("wb") as file:
+        file.truncate(257 * 1024 * 1024)
+    done = cli(*FAKE, "--input", "large", "--json", "--", "true")
+    assert (done.code, done.json["error"]["code"]) == (2, "input_invalid")
+    assert "sandbox.workspace_bytes" in done.json["error"]["hint"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "code"),
+    [
+        (["true"], 0),
+        (["false"], 1),
+        (["sh", "-c", "exit 3"], 3),
+        (["sh", "-c", "exit 255"], 255),
+        (["no-such-program"], 127),
+        (["sh", "-c", "kill -9 $$"], 137),
+        (["sh", "-c", "kill -15 $$"], 143),
+    ],
+)
+def test_the_exit_code_is_the_programs_in_text_and_json(cli: Cli, argv: list[str], code: int) -> None:
+    assert cli(*FAKE, "--", *argv).code == code
+    assert cli(*FAKE, "--json", "--", *argv).code == code
+
+
+def test_a_run_that_takes_too_long_is_stopped_and_told(cli: Cli) -> None:
+    done = cli(*FAKE, "--timeout", "0.1", "--", "sleep", "5")
+    assert (done.code, done.err) == (124, "stopped: wall time\n")
+    assert cli(*FAKE, "--timeout", "0.1", "--json", "--", "sleep", "5").json["ending"] == {
+        "kind": "stopped",
+        "reason": "wall_time",
+    }
+
+
+def test_a_run_that_prints_too_much_is_stopped_and_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SANDBOX_SKILLS_RUN__OUTPUT_BYTES", "100KiB")
+    done = cli(*FAKE, "--", "yes")
+    assert (done.code, done.err) == (141, "stopped: output\n")
+    assert len(done.out) >= 100 * 1024
+
+
+def test_a_signal_is_told(cli: Cli) -> None:
+    assert cli(*FAKE, "--", "sh", "-c", "kill -11 $$").err == "ended by signal 11\n"
+
+
+def test_what_a_program_prints_is_all_there_is_on_stdout(cli: Cli) -> None:
+    done = cli(*FAKE, "--", "echo", "-n", "--json", "\x1b[31m[bold]:smile:")
+    assert (done.code, done.out, done.err) == (0, "-n --json \x1b[31m[bold]:smile:\n", "")
+
+
+def test_an_option_of_the_program_is_not_ours(cli: Cli) -> None:
+    assert cli(*FAKE, "echo", "--", "--help").out == "--help\n"
+
+
+def test_variables_of_the_caller_reach_the_program_only_by_name(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET", "s3cret")
+    assert cli(*FAKE, "--", "printenv", "SECRET").code == 1
+    assert cli(*FAKE, "--env", "SECRET", "--", "printenv", "SECRET").out == "s3cret\n"
+    assert cli(*FAKE, "--env", "SECRET", "--env", "SECRET=x=y", "--", "printenv", "SECRET").out == "x=y\n"
+
+
+def test_inputs_are_where_they_are_asked_for(cli: Cli, home: Path) -> None:
+    (home / "data").mkdir()
+    (home / "data/a.csv").write_text("1,2\n", encoding="utf-8")
+    place = ("--cwd", "/workspace")
+    assert cli(*FAKE, *place, "--input", "data/a.csv", "--", "cat", "work/inputs/a.csv").out == "1,2\n"
+    assert cli(*FAKE, *place, "--input", "data:work/d", "--", "cat", "work/d/a.csv").out == "1,2\n"
+
+
+def test_outputs_are_saved_and_told(cli: Cli, home: Path) -> None:
+    (home / "in.txt").write_text("content", encoding="utf-8")
+    run = (*FAKE, "--input", "in.txt:out/in.txt", "--out-dir", "results", "--output", "out/*")
+    done = cli(*run, "--", "true")
+    assert done.code == 0
+    assert done.err == f"saved {home}/results/out/in.txt (7 bytes)\n"
+    assert (home / "results/out/in.txt").read_text(encoding="utf-8") == "content"
+    assert cli(*run, "--json", "--", "true").json["files"][0]["saved"] == f"{home}/results/out/in.txt"
+
+
+def test_a_directory_for_outputs_is_made_only_when_there_is_one(cli: Cli, home: Path) -> None:
+    done = cli(*FAKE, "--output", "out/*", "--out-dir", "results", "--", "true")
+    assert (done.code, done.err) == (0, "")
+    assert not (home / "results").exists()
+
+
+def test_no_command_starts_boxes_ahead(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[object] = []
+
+    class Recorded(PooledEngine):
+        def __init__(self, engine: Engine, spec: SandboxSpec, *, size: int, max_age_seconds: float) -> None:
+            sizes.append(size)
+            super().__init__(engine, spec, size=size, max_age_seconds=max_age_seconds)
+
+    monkeypatch.setenv("SANDBOX_SKILLS_POOL__SIZE", "4")
+    monkeypatch.setattr("sandbox_skills.wiring.PooledEngine", Recorded)
+    assert cli(*FAKE, "--", "true").code == 0
+    assert cli("--engine", "fake", "gc").code == 0
+    assert sizes == [0, 0]

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from sandbox_skills.cli.event_loop import run_async
+from sandbox_skills.cli.signals import ENDING, StoppedBySignalError, signals_handled, stop
+
+
+def soon(number: int) -> threading.Timer:
+    timer = threading.Timer(0.05, os.kill, (os.getpid(), number))
+    timer.start()
+    return timer
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_a_signal_cancels_the_command_which_cleans_up(number: int) -> None:
+    cleaned: list[bool] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(10)
+        finally:
+            await asyncio.sleep(0.01)
+            cleaned.append(True)
+
+    timer = soon(number)
+    with pytest.raises(StoppedBySignalError) as caught:
+        run_async(work())
+    timer.join()
+    assert caught.value.number == number
+    assert cleaned == [True]
+
+
+def test_a_command_that_ends_by_itself_returns_its_result() -> None:
+    async def work() -> int:
+        await asyncio.sleep(0)
+        return 7
+
+    assert run_async(work()) == 7
+
+
+def test_a_cancel_from_within_is_no_signal() -> None:
+    async def work() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        run_async(work())
+
+
+def test_a_signal_ends_code_that_only_waits() -> None:
+    timer = soon(signal.SIGTERM)
+    with signals_handled(stop), pytest.raises(StoppedBySignalError):
+        time.sleep(10)
+    timer.join()
+
+
+def test_handlers_are_as_they_were_afterwards() -> None:
+    before = [signal.getsignal(number) for number in ENDING]
+    run_async(asyncio.sleep(0))
+    assert [signal.getsignal(number) for number in ENDING] == before
+
+
+def test_a_signal_that_is_ignored_stays_so() -> None:
+    old = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with signals_handled(stop):
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, old)

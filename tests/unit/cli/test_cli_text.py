@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import unicodedata
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from sandbox_skills.cli.text import aligned, harmless, harmless_line
+
+ESCAPED = {"Cc", "Zl", "Zp"}
+CELLS = st.text(st.characters(exclude_categories=["C", "Z", "M"]), min_size=1, max_size=12)
+
+
+@given(st.text())
+def test_no_control_character_is_left_but_line_ends_and_tabs(text: str) -> None:
+    assert not [c for c in harmless(text) if unicodedata.category(c) in ESCAPED and c not in "\n\t"]
+
+
+@given(st.text())
+def test_a_line_stays_one_line(text: str) -> None:
+    assert len(harmless_line(text).splitlines()) <= 1
+
+
+@given(st.text(st.characters(exclude_categories=["C", "Z"])))
+def test_plain_text_is_left_as_it_is(text: str) -> None:
+    assert harmless(text) == harmless_line(text) == text
+
+
+def test_what_a_terminal_would_obey_is_shown_as_an_escape() -> None:
+    assert harmless("\x1b]0;title\x07") == r"\x1b]0;title\x07"
+    assert harmless("\x9b31m\r\b\x7f") == r"\x9b31m\x0d\x08\x7f"
+    assert harmless("abc\u202efdp.exe\u2066") == r"abc\u202efdp.exe\u2066"
+    assert harmless_line("saved a\nsaved b\t") == r"saved a\x0asaved b\x09"
+
+
+@given(st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1))
+def test_columns_stand_below_each_other_and_no_line_ends_in_spaces(rows: list[tuple[str, str, str]]) -> None:
+    lines = aligned(rows)
+    starts = {cell_len(line) - cell_len(last) for line, (_, _, last) in zip(lines, rows, strict=True)}
+    assert len(starts) == 1
+    assert all(line == line.rstrip() for line in lines)
+
+
+@given(st.lists(st.tuples(CELLS, CELLS), min_size=1), st.integers(1, 30))
+def test_a_line_is_cut_to_the_width_and_says_so(rows: list[tuple[str, str]], width: int) -> None:
+    for line, whole in zip(aligned(rows, width=width), aligned(rows), strict=True):
+        assert cell_len(line) <= width
+        assert line == whole or line.endswith("…")
+
+
+def test_no_rows_are_no_lines() -> None:
+    assert aligned([]) == []
