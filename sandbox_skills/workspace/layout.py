@@ -25,7 +25,7 @@ OUTPUT_DIR = WORKSPACE / "out"
 HOME_DIR = WORKSPACE / "home"
 
 DIRECTORIES = (SKILLS_DIR, WORK_DIR, INPUTS_DIR, VENV_DIR, RUNS_DIR, OUTPUT_DIR, HOME_DIR)
-"""What every workspace has before its first run. An empty `.venv` lets `python3 -m venv .venv` fill it."""
+"""What every run finds in its workspace. `python3 -m venv $WORK_DIR/.venv` fills the empty one, not through a link."""
 
 SKILL_LINKS: Mapping[str, PurePosixPath] = MappingProxyType(
     {
