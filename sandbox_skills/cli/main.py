@@ -55,7 +55,8 @@ def _tell(failure: Failure, error: BaseException, *, as_json: bool) -> None:
     from sandbox_skills.cli.terminal import print_failure  # noqa: PLC0415  # rich, which `--help` does without
 
     if failure.is_bug:
-        traceback.print_exception(error)
+        with suppress(OSError):
+            traceback.print_exception(error)
     # Whoever asked for JSON and cannot take it is told in text; nobody may be left to be told.
     for form in dict.fromkeys((as_json, False)):
         with suppress(OutputClosedError, OSError, StoppedBySignalError):

@@ -1,0 +1,103 @@
+"""The program on a terminal: a spinner while it waits, and nothing that a skill could do to the terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import BinaryIO
+
+    from tests.conftest import Program
+
+FAKE = ("--engine", "fake", "run", "python-math")
+
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+HIDE_CURSOR = "\x1b[?25l"
+
+
+def on_terminal(
+    program: Program, *arguments: str, columns: int = 80, stdout: BinaryIO | None = None
+) -> tuple[int, str]:
+    """Returns the exit code and all that the terminal got; stdout may go to a file instead."""
+    leader, follower = pty.openpty()
+    process = program.start(
+        *arguments,
+        stdin=follower,
+        stdout=stdout or follower,
+        stderr=follower,
+        environ={"TERM": "xterm", "COLUMNS": str(columns)},
+    )
+    os.close(follower)
+    shown = bytearray()
+    deadline = time.monotonic() + 15
+    while time.monotonic() < deadline:
+        if select.select([leader], [], [], 0.1)[0]:
+            try:
+                shown += os.read(leader, 65536)
+            except OSError:  # the other end is closed
+                break
+    os.close(leader)
+    return process.wait(timeout=5), shown.decode()
+
+
+def test_a_terminal_shows_a_spinner_while_it_takes_long(program: Program) -> None:
+    code, shown = on_terminal(program, *FAKE, "--", "sleep", "1.2")
+    assert code == 0
+    assert len(set(shown) & set(SPINNER)) > 5
+    assert "running" in shown
+    assert shown.count(HIDE_CURSOR) == 1
+    assert shown.rindex("\x1b[?25h") > shown.rindex(HIDE_CURSOR)
+
+
+def test_the_spinner_makes_way_for_output(program: Program) -> None:
+    code, shown = on_terminal(program, *FAKE, "--", "echo", "hello")
+    assert code == 0
+    assert shown.endswith("hello\r\n")
+    assert not set(shown[shown.index("hello") :]) & set(SPINNER)
+
+
+def test_the_spinner_stays_where_output_goes_elsewhere(program: Program, tmp_path: Path) -> None:
+    with (tmp_path / "out").open("wb") as file:
+        code, shown = on_terminal(program, *FAKE, "--", "yes", stdout=file)
+    assert code == 141
+    assert set(shown) & set(SPINNER)
+    assert (tmp_path / "out").read_bytes().startswith(b"y\ny\n")
+
+
+def test_control_characters_of_a_skill_are_made_visible(program: Program) -> None:
+    code, shown = on_terminal(program, *FAKE, "--", "echo", "\x1b]0;title\x07\x1b[2Jcafé\u202e\r")
+    assert code == 0
+    assert shown.endswith("\\x1b]0;title\\x07\\x1b[2Jcafé\\u202e\\x0d\r\n")
+
+
+def test_a_pipe_gets_no_spinner_and_no_escape_codes(program: Program) -> None:
+    for arguments in (["list"], ["show", "python-math"], ["show", "nope"], [*FAKE, "--", "sleep", "1.1"]):
+        done = program.run(*arguments, TERM="xterm", COLUMNS="40")
+        assert "\x1b" not in done.stdout + done.stderr
+        assert not set(done.stdout + done.stderr) & set(SPINNER)
+
+
+def test_a_list_fits_the_terminal(program: Program) -> None:
+    for columns in (40, 80, 200):
+        code, shown = on_terminal(program, "list", columns=columns)
+        lines = shown.splitlines()
+        assert code == 0
+        assert len(lines) == len(program.run("list").stdout.splitlines())
+        assert all(len(line) <= columns for line in lines)
+    assert on_terminal(program, "list", columns=60)[1].count("…") == 5
+
+
+def test_an_error_is_red_on_a_terminal_and_plain_without(program: Program) -> None:
+    _, shown = on_terminal(program, "show", "nope")
+    assert "\x1b[1;31merror: " in shown
+    plain = subprocess.run(
+        [program.path, "show", "nope"], env=program.environ(), capture_output=True, text=True, check=False
+    )
+    assert plain.stderr.startswith("error: no skill")
