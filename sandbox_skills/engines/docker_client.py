@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 import docker
@@ -122,13 +123,13 @@ def _api_version(connection: DockerConnection, timeout: int) -> str:
     """Returns the version the daemon speaks. docker-py's own "auto" would ask through a proxy of the environment."""
     client = _client(connection, docker.constants.MINIMUM_DOCKER_API_VERSION, timeout)
     try:
-        answer = client.version(api_version=False)
+        answer: object = cast("Any", client).version(api_version=False)
     finally:
         client.close()
-    try:
-        return str(answer["ApiVersion"])
-    except (LookupError, TypeError):
-        raise docker.errors.DockerException("what answers there is no Docker daemon") from None
+    version = cast("dict[str, object]", answer).get("ApiVersion") if isinstance(answer, dict) else None
+    if not isinstance(version, str) or not re.fullmatch(r"\d+\.\d+", version):
+        raise docker.errors.DockerException("what answers there is no Docker daemon")
+    return version
 
 
 def _client(connection: DockerConnection, version: str, timeout: int) -> docker.APIClient:

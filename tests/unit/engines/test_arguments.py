@@ -1,0 +1,45 @@
+"""What is refused before anything is sent."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+import pytest
+
+from sandbox_skills.engines.arguments import below_workspace, check_command
+from sandbox_skills.errors import CommandError, PathEscapeError
+from sandbox_skills.spec import Command
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        Command(()),
+        Command(("",)),
+        Command(("a", "b\0c")),
+        Command(("a",), env={"A": "\0"}),
+        Command(("a",), env={"A=B": "c"}),
+        Command(("a",), env={"": "c"}),
+        Command(("a",), cwd=PurePosixPath("/workspace/\0")),
+    ],
+)
+def test_a_command_that_no_kernel_could_execute_is_refused(command: Command) -> None:
+    with pytest.raises(CommandError):
+        check_command(command)
+
+
+def test_an_ordinary_command_passes() -> None:
+    check_command(Command(("a", ""), env={"A": "", "B": "x=y"}))
+
+
+@pytest.mark.parametrize(
+    "text", ["..", "../a", "a/../b", "/", "/etc/passwd", "/workspace", "/workspaces/a", ".", ""]
+)
+def test_a_path_that_names_nothing_below_the_workspace_is_refused(text: str) -> None:
+    with pytest.raises(PathEscapeError):
+        below_workspace(PurePosixPath(text))
+
+
+@pytest.mark.parametrize("text", ["out/a", "/workspace/out/a", "./out//a"])
+def test_a_path_below_the_workspace_is_made_relative(text: str) -> None:
+    assert below_workspace(PurePosixPath(text)) == PurePosixPath("out/a")

@@ -1,0 +1,187 @@
+"""One container's life, against a daemon that answers from a list."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+import docker
+import docker.errors
+import pytest
+import requests.exceptions
+
+from sandbox_skills.engines import docker_box
+from sandbox_skills.engines.classify import Death
+from sandbox_skills.engines.docker_box import Owned, create, owned, post_mortem, remove, start
+from sandbox_skills.errors import EngineError, EngineUnavailableError, ImageError, SandboxLostError
+from sandbox_skills.spec import SandboxId
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Self
+
+
+class Answer:
+    """A streamed answer of the events endpoint."""
+
+    def __init__(self, *events: object) -> None:
+        self._lines = [event if isinstance(event, bytes) else json.dumps(event).encode() for event in events]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def iter_lines(self) -> Iterator[bytes]:
+        yield from self._lines
+
+
+class Daemon:
+    """Answers each method from its list: what is an exception is raised. Notes every call."""
+
+    base_url, api_version = "http://docker", "1.41"
+
+    def __init__(self, **answers: list[object]) -> None:
+        self.answers = answers
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # stands for any method of docker-py
+        def call(*_args: object, **_options: object) -> object:
+            self.calls.append(name)
+            answer = self.answers[name].pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        return call
+
+    @property
+    def client(self) -> docker.APIClient:
+        return cast("docker.APIClient", self)
+
+
+class Status:
+    def __init__(self, status_code: int) -> None:
+        self.status_code = status_code
+        self.reason = "reason"
+        self.url = "url"
+
+
+def refused(status: int) -> docker.errors.APIError:
+    return docker.errors.APIError("refused", response=cast("Any", Status(status)), explanation="refused")
+
+
+GONE = docker.errors.NotFound("gone", response=cast("Any", Status(404)))
+AWAY = requests.exceptions.ConnectionError("away")
+BODY: Mapping[str, Any] = {"Image": "x"}
+
+
+class TestCreate:
+    def test_a_daemon_that_does_not_answer_is_asked_again(self) -> None:
+        daemon = Daemon(create_container_from_config=[AWAY, AWAY, {}])
+        create(daemon.client, "box", BODY)
+        assert len(daemon.calls) == 3
+
+    def test_a_try_whose_answer_was_lost_is_removed_and_made_anew(self) -> None:
+        daemon = Daemon(create_container_from_config=[AWAY, refused(409), {}], remove_container=[None])
+        create(daemon.client, "box", BODY)
+        assert daemon.calls == [
+            *["create_container_from_config"] * 2,
+            "remove_container",
+            "create_container_from_config",
+        ]
+
+    def test_a_daemon_that_stays_away_is_no_engine(self) -> None:
+        daemon = Daemon(create_container_from_config=[AWAY, AWAY, AWAY])
+        with pytest.raises(EngineUnavailableError):
+            create(daemon.client, "box", BODY)
+
+    def test_a_refusal_is_not_asked_again(self) -> None:
+        daemon = Daemon(create_container_from_config=[refused(400)])
+        with pytest.raises(EngineError, match="refused"):
+            create(daemon.client, "box", BODY)
+
+    def test_an_image_that_is_gone_says_how_to_build_it(self) -> None:
+        missing = docker.errors.ImageNotFound("x", response=cast("Any", Status(404)))
+        with pytest.raises(ImageError) as caught:
+            create(Daemon(create_container_from_config=[missing]).client, "box", BODY)
+        assert caught.value.hint == "sandbox-skills image build"
+
+
+def test_a_start_is_never_tried_twice() -> None:
+    daemon = Daemon(start=[AWAY])
+    with pytest.raises(SandboxLostError):
+        start(daemon.client, "box")
+    assert daemon.calls == ["start"]
+
+
+class TestRemove:
+    def test_one_that_is_gone_already_is_fine(self) -> None:
+        remove(Daemon(remove_container=[GONE]).client, "box")
+
+    def test_one_that_removes_itself_is_waited_for(self) -> None:
+        daemon = Daemon(remove_container=[refused(409)], inspect_container=[{}, {}, GONE])
+        remove(daemon.client, "box")
+        assert len(daemon.calls) == 4
+
+    def test_one_that_stays_is_an_error_that_names_the_fix(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(docker_box, "REMOVE_SECONDS", 0.1)
+        daemon = Daemon(remove_container=[None], inspect_container=[{}] * 100)
+        with pytest.raises(SandboxLostError) as caught:
+            remove(daemon.client, "box")
+        assert caught.value.hint == "sandbox-skills gc"
+
+    @pytest.mark.parametrize("error", [refused(500), AWAY])
+    def test_what_the_daemon_cannot_do_is_said(self, error: Exception) -> None:
+        with pytest.raises(EngineError):
+            remove(Daemon(remove_container=[error]).client, "box")
+
+
+class TestOwned:
+    def test_containers_are_read_by_their_labels(self) -> None:
+        labels = {"sandbox-skills.instance": "i", "sandbox-skills.expires-at": "12"}
+        rows = [
+            {"Id": "1", "Names": ["/box"], "Labels": labels},
+            {"Id": "2", "Names": [], "Labels": {}},
+            {"Id": "3", "Names": None, "Labels": {"sandbox-skills.expires-at": "soon"}},
+        ]
+        assert owned(Daemon(containers=[rows]).client) == [
+            Owned(SandboxId("box"), "i", 12),
+            Owned(SandboxId("2"), "", None),
+            Owned(SandboxId("3"), "", None),
+        ]
+
+
+def oom(at: int) -> dict[str, object]:
+    return {"Action": "oom", "timeNano": at}
+
+
+def die(at: int, code: object) -> dict[str, object]:
+    return {"Action": "die", "timeNano": at, "Actor": {"Attributes": {"exitCode": code}}}
+
+
+SECOND = 1_000_000_000
+
+
+class TestPostMortem:
+    @pytest.mark.parametrize(
+        ("events", "death"),
+        [
+            ([oom(SECOND), die(2 * SECOND, "137")], Death(oom=True, exit_code=137)),
+            ([die(2 * SECOND, "137")], Death(oom=False, exit_code=137)),
+            ([oom(SECOND), die(60 * SECOND, "137")], Death(oom=False, exit_code=137)),
+            ([oom(SECOND), oom(59 * SECOND), die(60 * SECOND, "137")], Death(oom=True, exit_code=137)),
+            ([die(SECOND, "3"), b"never read"], Death(oom=False, exit_code=3)),
+            ([oom(SECOND)], Death(oom=False, exit_code=None)),
+            ([], Death(oom=False, exit_code=None)),
+            ([die(SECOND, "x")], Death(oom=False, exit_code=None)),
+            ([b"not json"], Death(oom=False, exit_code=None)),
+            ([b"[]"], Death(oom=False, exit_code=None)),
+            ([{"Action": "die", "Actor": None}], Death(oom=False, exit_code=None)),
+        ],
+    )
+    def test_the_events_tell_what_it_died_of(self, events: list[object], death: Death) -> None:
+        assert post_mortem(Daemon(get=[Answer(*events)]).client, "box", 0.0) == death
+
+    def test_a_daemon_that_is_away_knows_nothing(self) -> None:
+        assert post_mortem(Daemon(get=[AWAY]).client, "box", 0.0) == Death(oom=False, exit_code=None)

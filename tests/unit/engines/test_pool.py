@@ -1,0 +1,313 @@
+"""Boxes kept ahead: each handed out once, fit when it is, and gone afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sandbox_skills.engines import pool as pool_module
+from sandbox_skills.engines.fake import FakeEngine, FakeSandbox
+from sandbox_skills.engines.pool import PooledEngine
+from sandbox_skills.errors import EngineError, EngineUnavailableError, SandboxLostError
+from sandbox_skills.spec import SandboxLimits, SandboxSpec
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from sandbox_skills.engines.base import Sandbox
+
+pytestmark = pytest.mark.anyio
+
+SPEC = SandboxSpec(needs=frozenset())
+
+TENANT = SandboxSpec(needs=frozenset(), tenant="one", run="r1")
+
+PATIENCE = 5.0
+
+
+class SlowEngine(FakeEngine):
+    """Takes a moment to start a box, and fails when it is told to."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        super().__init__()
+        self.seconds = seconds
+        self.error: Exception | None = None
+        self.attempts = 0
+        self.asked: list[SandboxSpec] = []
+        self.closed = 0
+
+    @asynccontextmanager
+    async def open(self, spec: SandboxSpec) -> AsyncGenerator[Sandbox]:
+        self.attempts += 1
+        await asyncio.sleep(self.seconds)
+        if self.error is not None:
+            raise self.error
+        self.asked.append(spec)
+        async with super().open(spec) as sandbox:
+            try:
+                await asyncio.sleep(self.seconds)
+                yield sandbox
+            finally:
+                await asyncio.sleep(self.seconds)
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture
+def engine() -> SlowEngine:
+    return SlowEngine()
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool_module, "RETRY_SECONDS", (0.02, 0.05))
+    monkeypatch.setattr(pool_module, "PING_SECONDS", 0.2)
+
+
+async def full(pool: PooledEngine) -> None:
+    await asyncio.wait_for(pool.filled(), PATIENCE)
+
+
+async def test_a_warm_box_is_handed_out_at_once_and_replaced(engine: SlowEngine) -> None:
+    async with PooledEngine(engine, SPEC, size=2) as pool:
+        await full(pool)
+        started = engine.attempts
+        async with pool.open(TENANT):
+            assert pool.idle == 1
+            await full(pool)
+            assert (pool.idle, engine.attempts) == (2, started + 1)
+    assert engine.open_sandboxes == {}
+    assert engine.closed == 1
+
+
+async def test_no_box_is_ever_handed_out_twice(engine: SlowEngine) -> None:
+    engine.seconds = 0.001
+    seen: list[str] = []
+
+    async def use(pool: PooledEngine) -> None:
+        async with pool.open(TENANT) as sandbox:
+            seen.append(sandbox.id)
+            assert sandbox.alive
+            await asyncio.sleep(0.001)
+
+    async with PooledEngine(engine, SPEC, size=4) as pool:
+        await asyncio.gather(*(use(pool) for _ in range(200)))
+        await asyncio.gather(*(use(pool) for _ in range(50)))
+    assert len(seen) == len(set(seen)) == 250
+    assert engine.open_sandboxes == {}
+
+
+async def test_a_box_that_waited_names_no_tenant_and_a_cold_one_does(engine: SlowEngine) -> None:
+    async with PooledEngine(engine, SPEC, size=1) as pool:
+        await full(pool)
+        async with pool.open(TENANT), pool.open(TENANT):
+            pass
+        assert {(spec.tenant, spec.run) for spec in engine.asked} == {("", ""), ("one", "r1")}
+        assert all(spec.ttl_seconds >= SPEC.ttl_seconds + 600 for spec in engine.asked if not spec.tenant)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        SandboxSpec(needs=frozenset(), limits=SandboxLimits(pids=8)),
+        SandboxSpec(needs=frozenset(), ttl_seconds=SPEC.ttl_seconds + 1),
+    ],
+)
+async def test_another_box_than_the_pools_is_started_for_the_caller(
+    engine: SlowEngine, other: SandboxSpec
+) -> None:
+    async with PooledEngine(engine, SPEC, size=1) as pool:
+        await full(pool)
+        async with pool.open(other):
+            assert pool.idle == 1
+            assert engine.asked[-1] == other
+
+
+async def test_size_zero_starts_nothing_ahead(engine: SlowEngine) -> None:
+    async with PooledEngine(engine, SPEC, size=0) as pool:
+        await full(pool)
+        assert engine.attempts == 0
+        async with pool.open(TENANT) as sandbox:
+            assert (sandbox.alive, pool.idle) == (True, 0)
+    assert engine.open_sandboxes == {}
+
+
+async def test_leaving_returns_before_the_box_is_gone_and_closing_waits(engine: SlowEngine) -> None:
+    engine.seconds = 0.05
+    async with PooledEngine(engine, SPEC, size=0) as pool:
+        async with pool.open(SPEC):
+            pass
+        assert len(engine.open_sandboxes) == 1
+    assert engine.open_sandboxes == {}
+
+
+async def test_a_box_that_was_lost_is_not_handed_out(engine: SlowEngine) -> None:
+    async with PooledEngine(engine, SPEC, size=2) as pool:
+        await full(pool)
+        lost, _ = list(engine.open_sandboxes.values())
+        lost.lose()
+        async with pool.open(SPEC) as sandbox:
+            assert sandbox.id != lost.id
+            assert sandbox.alive
+
+
+async def test_a_box_that_does_not_answer_is_not_handed_out(
+    engine: SlowEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def silent(self: FakeSandbox) -> float:
+        if self.id == "fake-1":
+            await asyncio.sleep(60)
+        return 0.0
+
+    monkeypatch.setattr(FakeSandbox, "ping", silent)
+    async with PooledEngine(engine, SPEC, size=1) as pool:
+        await full(pool)
+        async with pool.open(SPEC) as sandbox:
+            assert sandbox.id != "fake-1"
+    assert engine.open_sandboxes == {}
+
+
+async def test_a_cancel_during_the_check_ends_the_box(
+    engine: SlowEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def slow(self: FakeSandbox) -> float:
+        await asyncio.sleep(60)
+        return 0.0
+
+    monkeypatch.setattr(FakeSandbox, "ping", slow)
+    monkeypatch.setattr(pool_module, "PING_SECONDS", 60)
+    async with PooledEngine(engine, SPEC, size=1) as pool:
+        await full(pool)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05), pool.open(SPEC):
+                pytest.fail("it was cancelled")
+        await full(pool)
+        assert set(engine.open_sandboxes) == {"fake-2"}
+    assert engine.open_sandboxes == {}
+
+
+async def test_boxes_that_have_become_too_old_are_replaced_without_being_asked_for(
+    engine: SlowEngine,
+) -> None:
+    async with PooledEngine(engine, SPEC, size=1, max_age_seconds=0.1) as pool:
+        await full(pool)
+        await asyncio.sleep(0.4)
+        await full(pool)
+        assert engine.attempts >= 3
+        assert set(engine.open_sandboxes).isdisjoint({"fake-1", "fake-2"})
+        async with pool.open(SPEC):
+            pass
+    assert engine.open_sandboxes == {}
+
+
+async def test_a_box_lost_while_it_waits_is_replaced_without_being_asked_for(engine: SlowEngine) -> None:
+    async with PooledEngine(engine, SPEC, size=1, max_age_seconds=0.1) as pool:
+        await full(pool)
+        engine.open_sandboxes.popitem()[1].lose()
+        await asyncio.sleep(0.1)
+        await full(pool)
+        assert all(box.alive for box in engine.open_sandboxes.values())
+
+
+@pytest.mark.parametrize(
+    "error", [EngineUnavailableError("no daemon", hint="start it"), ValueError("a fault of ours")]
+)
+async def test_a_refill_that_fails_says_so_backs_off_and_recovers(
+    engine: SlowEngine, error: Exception
+) -> None:
+    engine.error = error
+    async with PooledEngine(engine, SPEC, size=2) as pool:
+        with pytest.raises(EngineError, match=str(error)):
+            await full(pool)
+        await asyncio.sleep(0.3)
+        assert 4 <= engine.attempts <= 24
+        with pytest.raises(type(error)):
+            async with pool.open(SPEC):
+                pass
+        engine.error = None
+        await asyncio.sleep(0.2)
+        await full(pool)
+        assert pool.idle == 2
+    assert engine.open_sandboxes == {}
+
+
+@pytest.mark.parametrize("after", [0.0, 0.005, 0.02, 0.03, 0.05])
+async def test_closing_during_a_refill_leaves_nothing(engine: SlowEngine, after: float) -> None:
+    engine.seconds = 0.02
+    async with PooledEngine(engine, SPEC, size=4):
+        await asyncio.sleep(after)
+    assert engine.open_sandboxes == {}
+
+
+@pytest.mark.parametrize("after", [0.0, 0.01, 0.03, 0.05])
+async def test_a_cancel_while_a_box_is_opened_leaves_nothing(engine: SlowEngine, after: float) -> None:
+    engine.seconds = 0.02
+
+    async def use(pool: PooledEngine) -> None:
+        async with pool.open(SPEC):
+            await asyncio.sleep(60)
+
+    async with PooledEngine(engine, SPEC, size=0) as pool:
+        tasks = [asyncio.ensure_future(use(pool)) for _ in range(5)]
+        await asyncio.sleep(after)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    assert engine.open_sandboxes == {}
+
+
+async def test_a_cancel_of_whoever_closes_still_ends_every_box(engine: SlowEngine) -> None:
+    engine.seconds = 0.02
+
+    async def program() -> None:
+        async with PooledEngine(engine, SPEC, size=3) as pool:
+            await full(pool)
+            await asyncio.sleep(60)
+
+    task = asyncio.ensure_future(program())
+    await asyncio.sleep(0.2)
+    task.cancel()
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert engine.open_sandboxes == {}
+
+
+async def test_after_closing_nothing_is_handed_out_and_nobody_waits(engine: SlowEngine) -> None:
+    pool = PooledEngine(engine, SPEC, size=1)
+    engine.error = EngineError("not yet")
+    async with pool:
+        with suppress(EngineError):
+            await full(pool)
+    with pytest.raises(EngineError, match="closed"):
+        await full(pool)
+    with pytest.raises(EngineError, match="closed"):
+        async with pool.open(SPEC):
+            pass
+
+
+async def test_what_a_caller_raises_comes_through(engine: SlowEngine) -> None:
+    async with PooledEngine(engine, SPEC, size=1) as pool:
+        with pytest.raises(SandboxLostError, match="the caller's"):
+            async with pool.open(SPEC):
+                raise SandboxLostError("the caller's")
+    assert engine.open_sandboxes == {}
+
+
+async def test_reaping_keeps_what_waits(engine: SlowEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: set[str] = set()
+
+    async def reap(keep: set[str]) -> list[str]:
+        kept.update(keep)
+        return []
+
+    monkeypatch.setattr(engine, "reap", reap)
+    async with PooledEngine(engine, SPEC, size=2) as pool:
+        await full(pool)
+        await pool.reap([])
+        assert kept == set(engine.open_sandboxes)
