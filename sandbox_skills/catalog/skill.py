@@ -45,7 +45,7 @@ class SkillSpec:
     text, `allowed_tool_tokens` what it allows. `metadata` has text only; where the author wrote more,
     `metadata_raw` has all of it. `extra` holds the keys that the specification does not name. `digest` is None
     until the skill is staged or pinned: a scan does not read the scripts. `root` is None outside a scan. `accepted`
-    says that the user pinned exactly this content.
+    is None where the user pinned nothing of that name, else whether this is the content that he pinned.
     """
 
     id: str
@@ -64,7 +64,7 @@ class SkillSpec:
     body_chars: int = 0
     digest: str | None = None
     root: SkillRoot | None = None
-    accepted: bool = False
+    accepted: bool | None = None
     held_body: str | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -77,8 +77,8 @@ class SkillSpec:
 
     @property
     def trusted(self) -> bool:
-        """Whether the user named this skill's root or pinned it; False keeps it from prompts and secrets."""
-        return self.accepted or self.root is None or self.root.named
+        """Whether the user's word covers it: the pin of its name, else its root. False: no prompt, no secrets."""
+        return self.accepted if self.accepted is not None else self.root is None or self.root.named
 
     @property
     def model_invocable(self) -> bool:

@@ -28,28 +28,38 @@ def copy_tree(root_fd: int, tree: SkillTree, target: Path) -> str:
     Files keep their times. Everything but `target` itself loses its write bits. Raises SkillUnsafeError where
     the skill is no longer what the scan saw, OSError where the copy cannot be written.
     """
-    directories = [target / entry.path for entry in tree.entries if entry.kind == "directory"]
-    for directory in directories:
-        directory.mkdir(mode=0o700)
-    digest = tree_digest(tree, partial(_copy_file, root_fd, target))
-    for entry in tree.entries:
-        if entry.kind == "link":
-            (target / entry.path).symlink_to(entry.target)
+    digest = write_tree(root_fd, tree, target, modes=(READ_ONLY, EXECUTABLE))
     for name, path in SKILL_LINKS.items():
         if name not in tree.names:
             (target / name).symlink_to(path)
-    for directory in directories:
-        directory.chmod(EXECUTABLE)
+    for entry in tree.entries:
+        if entry.kind == "directory":
+            (target / entry.path).chmod(EXECUTABLE)
     target.chmod(WRITABLE_ROOT)
     return digest
 
 
-def _copy_file(root_fd: int, target: Path, entry: Entry) -> bytes:
+def write_tree(root_fd: int, tree: SkillTree, target: Path, *, modes: tuple[int, int]) -> str:
+    """Writes what the scan saw into the empty directory `target`; returns the digest of what was written.
+
+    `modes` are those of a plain and of an executable file. Raises as `copy_tree` does.
+    """
+    for entry in tree.entries:
+        if entry.kind == "directory":
+            (target / entry.path).mkdir(mode=0o700)
+    digest = tree_digest(tree, partial(_copy_file, root_fd, target, modes))
+    for entry in tree.entries:
+        if entry.kind == "link":
+            (target / entry.path).symlink_to(entry.target)
+    return digest
+
+
+def _copy_file(root_fd: int, target: Path, modes: tuple[int, int], entry: Entry) -> bytes:
     with (target / entry.path).open("xb") as copy:
         digest = file_digest(root_fd, entry, copy.write)
         copy.flush()
         os.utime(copy.fileno(), ns=(entry.modified_ns, entry.modified_ns))
-        os.fchmod(copy.fileno(), EXECUTABLE if entry.executable else READ_ONLY)
+        os.fchmod(copy.fileno(), modes[entry.executable])
     return digest
 
 
