@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import stat
 from contextlib import aclosing
@@ -118,20 +119,13 @@ class _Plan:
         self._bytes = 0
 
     def add(self, one: Input) -> None:
-        target = target_of(one)
         try:
-            source = one.source.resolve(strict=True)
-            info = source.stat()
+            self._find(one.source.resolve(strict=True), target_of(one))
         except OSError as error:
-            raise InputError(f"no input at {shown(str(one.source))}: {error.strerror}") from error
+            path = shown(str(error.filename or one.source))
+            raise InputError(f"input {path} cannot be read: {error.strerror}") from error
         except (RuntimeError, ValueError) as error:  # a loop of links, a NUL
-            raise InputError(f"no input at {shown(str(one.source))}: {error}") from error
-        if stat.S_ISREG(info.st_mode):
-            self._take(source.parent, source.name, target, info)
-        elif stat.S_ISDIR(info.st_mode):
-            self._add_folder(source, target)
-        else:
-            raise InputError(f"input {shown(str(one.source))} is neither a file nor a folder")
+            raise InputError(f"input {shown(str(one.source))} cannot be read: {error}") from error
 
     def check_nesting(self) -> None:
         """Raises InputError where one file's target is a directory of another's."""
@@ -139,7 +133,16 @@ class _Plan:
             if path in self.files:
                 raise InputError(f"one input is to be the file {path}, another is to lie below it")
 
-    def _add_folder(self, source: Path, target: PurePosixPath) -> None:
+    def _find(self, source: Path, target: PurePosixPath) -> None:
+        info = source.stat()
+        if stat.S_ISREG(info.st_mode):
+            self._take(source.parent, source.name, target, info)
+        elif stat.S_ISDIR(info.st_mode):
+            self._find_below(source, target)
+        else:
+            raise InputError(f"input {shown(str(source))} is neither a file nor a folder")
+
+    def _find_below(self, source: Path, target: PurePosixPath) -> None:
         before, left = len(self.files), 0
         for entry in _entries(source):
             if entry.is_file(follow_symlinks=False):
@@ -155,7 +158,7 @@ class _Plan:
     def _take(self, root: Path, relative: str, target: PurePosixPath, info: os.stat_result) -> None:
         box_path(str(target))  # every name of a folder keeps the path rule
         if not os.access(root / relative, os.R_OK, effective_ids=True):
-            raise InputError(f"input {shown(str(root / relative))} cannot be read: Permission denied")
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(root / relative))
         if target in self.files:
             raise InputError(f"two inputs are to be {target}", hint="give one of them another target")
         self.files[target] = PlannedFile(
@@ -170,15 +173,12 @@ class _Plan:
 
 
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """Yields what is below a folder and is no folder, however deep; always in the same order."""
+    """Yields what is below a folder and is no folder, in the same order each time; raises OSError."""
     pending = [str(folder)]
     while pending:
         current = pending.pop()
-        try:
-            with os.scandir(current) as entries:
-                found = sorted(entries, key=lambda entry: entry.name)
-        except OSError as error:
-            raise InputError(f"input folder {shown(current)} cannot be read: {error.strerror}") from error
+        with os.scandir(current) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
         for entry in found:
             if entry.is_dir(follow_symlinks=False):
                 pending.append(entry.path)

@@ -29,7 +29,7 @@ from sandbox_skills.workspace.inputs import CHUNK, Input, plan_inputs, put_input
 from sandbox_skills.workspace.outputs import MemorySink
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from sandbox_skills.engines.base import Sandbox
     from sandbox_skills.workspace.inputs import PlannedFile, PlannedInputs
@@ -189,7 +189,7 @@ class TestPlan:
     )
     def test_a_source_that_is_not_there_is_refused(self, tmp_path: Path, name: str, reason: str) -> None:
         (tmp_path / "loop").symlink_to("loop")
-        with pytest.raises(InputError, match=f"no input at .*({reason})"):
+        with pytest.raises(InputError, match=f"cannot be read: .*({reason})"):
             planned(Input(tmp_path / name))
 
     @pytest.mark.parametrize("name", ["fifo", "/dev/null"])
@@ -265,6 +265,20 @@ class TestPlan:
                 planned(Input(top))
         finally:
             subprocess.run(["rm", "-rf", top], check=True)  # shutil and pytest go down by recursion
+
+    def test_a_file_that_goes_while_it_is_looked_at_is_said(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        entries = module._entries
+
+        def late(path: Path) -> Iterator[os.DirEntry[str]]:
+            for entry in entries(path):
+                Path(entry.path).unlink()
+                yield entry
+
+        monkeypatch.setattr(module, "_entries", late)
+        with pytest.raises(InputError, match=r"a\.csv' cannot be read: No such file"):
+            planned(Input(folder))
 
     def test_two_inputs_never_become_one_file(self, folder: Path, tmp_path: Path) -> None:
         (tmp_path / "a.csv").touch()

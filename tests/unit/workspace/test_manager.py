@@ -307,7 +307,7 @@ BAD_REQUESTS: list[tuple[RunRequest, type[RequestError], str]] = [
     (replace(TRUE, env={"A=B": "c"}), CommandError, "variable"),
     (replace(TRUE, env={"A": "\0"}), CommandError, "NUL"),
     (replace(TRUE, skill_name="a\0b"), CommandError, "SKILL_NAME"),
-    (replace(TRUE, inputs=(Input(Path("/no/such/file")),)), InputError, "no input"),
+    (replace(TRUE, inputs=(Input(Path("/no/such/file")),)), InputError, "cannot be read"),
     (replace(TRUE, inputs=(Input(Path("/dev/null")),)), InputError, "neither"),
     (replace(TRUE, inputs=(Input(Path("/etc/hostname"), "../x"),)), PathEscapeError, "leaves"),
     (replace(TRUE, inputs=(Input(Path("/etc/hostname"), "skills/x"),)), InputError, "skills"),
