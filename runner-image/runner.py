@@ -2073,7 +2073,13 @@ def own_channel() -> Channel:
 
 
 def harden() -> None:
-    """Makes the runner undumpable, and the one that orphans come to; raises OSError where that cannot be."""
+    """Makes the runner undumpable, and the one that orphans come to; raises OSError where that cannot be.
+
+    Takes the lowest oom_score_adj that the host lets it have, as a program of the skill could: between equals the
+    kernel takes the larger. The file is root's once the runner is undumpable, so it is written first.
+    """
+    with suppress(OSError), open("/proc/self/oom_score_adj", "wb", buffering=0) as score:
+        score.write(b"0")
     call(LIBC.prctl, PR_SET_DUMPABLE, 0, 0, 0, 0)
     if os.getpid() != 1:
         call(LIBC.prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

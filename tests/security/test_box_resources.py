@@ -128,7 +128,7 @@ def lowering_the_score() -> dict[str, str]:
 
     file = Path("/proc/self/oom_score_adj")
     found = {"start": file.read_text(encoding="ascii").strip()}
-    for score in ("-1000", "-1", "500", "1000"):
+    for score in ("-1000", "-1", "0", "500", "1000"):
         found[score] = errno_of(partial(file.write_text, score, encoding="ascii"))
     return found
 
@@ -157,10 +157,11 @@ async def test_memory_spread_over_children_is_one_account(open_box: OpenBox) -> 
         assert (await box.shell("true")).ok
 
 
-async def test_a_box_that_dies_of_its_run_is_an_outcome_once_and_lost_from_then_on(open_box: OpenBox) -> None:
+async def test_children_that_hoard_memory_with_a_low_score_do_not_take_the_runner(open_box: OpenBox) -> None:
     async with open_box(LITTLE) as box, open_box() as neighbour:
         outcome = await box.run(box.program(hoarding_memory_in_many_children), limits=Limits(wall_seconds=2))
         assert "memory" in outcome.limits_hit
+        # Equals in score: the kernel takes the larger, which the runner never is. Should it, the outcome says so.
         assert outcome.sandbox_lives == box.sandbox.alive
         if outcome.sandbox_lives:
             assert (await box.shell("true")).ok
@@ -239,5 +240,7 @@ async def test_nobody_leaves_a_core(box: Box) -> None:
 async def test_a_program_is_killed_for_memory_before_the_runner(box: Box) -> None:
     found = await box.call(lowering_the_score)
     runner = int((await box.shell("cat /proc/1/oom_score_adj")).stdout)
-    assert (found.pop("start"), runner) == ("1000", 500)
+    # A daemon that may set any score sets the lowest one too, and then 500 is it.
+    lowest = 0 if found.pop("0") == "ok" else 500
+    assert (found.pop("start"), runner) == ("1000", lowest)
     assert found == {"-1000": "EACCES", "-1": "EACCES", "500": "ok", "1000": "ok"}
