@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sandbox_skills.artifacts import LocalArtifactStore
+from sandbox_skills.catalog import LENIENT, Catalog, LockFile, SkillRoot, default_roots, search_order
 from sandbox_skills.engines.pool import PooledEngine
 from sandbox_skills.engines.select import select
+from sandbox_skills.install.library import Library
+from sandbox_skills.install.trust import Trust
 from sandbox_skills.settings import docker_connection
 from sandbox_skills.spec import BASE_GUARANTEES, Guarantee, SandboxSpec
 from sandbox_skills.workspace.manager import WorkspaceManager
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
 
     import docker
 
+    from sandbox_skills.artifacts import ArtifactStore
     from sandbox_skills.engines.base import Engine
     from sandbox_skills.engines.doctor import DoctorOptions
     from sandbox_skills.settings import Settings
@@ -53,6 +59,39 @@ async def opened(settings: Settings, *, pooled: bool = True) -> AsyncGenerator[L
             pool, store, spec=spec, limits=settings.run_limits(), collect=settings.collect_limits()
         )
         yield Live(settings, pool, store, manager)
+
+
+def catalog(settings: Settings) -> Catalog:
+    """Returns the skills of the roots that the user named, and those he added; else also of the usual places.
+
+    The user's own usual places count where the settings say so. Skills of those places are only found.
+    """
+    chosen = settings.skills
+    home = Path.home() if chosen.user_scope else None
+    usual = default_roots(Path.cwd(), home=home)
+    roots = search_order(
+        [SkillRoot(str(root)) for root in chosen.roots],
+        SkillRoot(str(settings.installed_skills()), scope="user"),
+        [root for root in usual if root.scope == "user" or not chosen.roots],
+        precedence=chosen.precedence,
+    )
+    options = replace(LENIENT, precedence=chosen.precedence, max_directories=chosen.max_directories)
+    return Catalog(roots, options, review=trust(settings).review)
+
+
+def trust(settings: Settings) -> Trust:
+    """Returns what the user has accepted."""
+    return Trust(LockFile(settings.lock_file()))
+
+
+def library(settings: Settings) -> Library:
+    """Returns the skills that the user added."""
+    return Library(settings.installed_skills(), trust(settings))
+
+
+def artifact_store(settings: Settings) -> ArtifactStore:
+    """Returns the artifacts of every tenant, each within the quota that the settings give."""
+    return LocalArtifactStore(settings.data_dir / "artifacts", quota=settings.artifact_quota())
 
 
 def sandbox_spec(settings: Settings) -> SandboxSpec:

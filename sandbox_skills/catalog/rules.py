@@ -234,6 +234,10 @@ class Rule(Enum):
         "scan-capped", _WARNING, False, "root", "has too many directories; the rest was not looked at",
         "Name a smaller root, or raise the limit.",
     )
+    SKILL_UNSAFE = (
+        "skill-unsafe", _ERROR, True, "file", "cannot be staged for a sandbox",
+        "Ship plain files, and links that stay inside the skill.",
+    )
     MANIFEST_UNREADABLE = (
         "manifest-unreadable", _ERROR, True, "tools.json", "cannot be read",
         "Make it a regular file of the skill that can be read.",

@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sandbox_skills.cli.artifact_commands import artifacts
+
 if TYPE_CHECKING:
     from sandbox_skills.cli.options import GlobalOptions
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+UserOption = Annotated[
+    bool, typer.Option("--user", help="Look below your home directory, too: .claude/skills and the like.")
+]
 NameArgument = Annotated[str, typer.Argument(metavar="SKILL", help="A skill, by its name or id.")]
+AddedArgument = Annotated[str, typer.Argument(metavar="SKILL", help="A skill that was added, by its name.")]
 TargetOption = Annotated[
     str | None,
     typer.Option("--target", metavar="NAME", help="slim, or full: with office and data libraries."),
@@ -62,19 +68,28 @@ def global_options(
 
 
 @app.command("list")
-def list_skills(context: typer.Context, as_json: JsonOption = False) -> int:
+def list_skills(
+    context: typer.Context,
+    every: Annotated[
+        bool, typer.Option("--all", help="Also those that another skill of the same name hides.")
+    ] = False,
+    user: UserOption = False,
+    as_json: JsonOption = False,
+) -> int:
     """List the skills that were found."""
     from sandbox_skills.cli.skills import list_skills as work
 
-    return work(_options(context, as_json))
+    return work(_options(context, as_json), every=every, user=user)
 
 
 @app.command()
-def show(context: typer.Context, skill: NameArgument, as_json: JsonOption = False) -> int:
-    """Show one skill: what it says of itself, and its files."""
+def show(
+    context: typer.Context, skill: NameArgument, user: UserOption = False, as_json: JsonOption = False
+) -> int:
+    """Show one skill: what it says of itself, its tools and files."""
     from sandbox_skills.cli.skills import show as work
 
-    return work(_options(context, as_json), skill)
+    return work(_options(context, as_json), skill, user=user)
 
 
 @app.command()
@@ -178,6 +193,7 @@ def status(context: typer.Context, target: TargetOption = None, as_json: JsonOpt
 
 
 app.add_typer(image, name="image")
+app.add_typer(artifacts, name="artifacts")
 
 
 @app.command()
@@ -206,6 +222,103 @@ def demo(context: typer.Context, as_json: JsonOption = False) -> int:
     from sandbox_skills.cli.demo import demo as work
 
     return work(_options(context, as_json))
+
+
+@app.command()
+def validate(
+    context: typer.Context,
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH...", help="A skill, a folder of skills, or a SKILL.md.")
+    ],
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Whatever breaks the specification is an error.")
+    ] = False,
+    sarif: Annotated[
+        Path | None, typer.Option("--sarif", metavar="FILE", help="Write the findings as SARIF, too.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Say what is wrong with skills; exit 1 for errors."""
+    from sandbox_skills.cli.validate import validate as work
+
+    return work(_options(context, as_json), paths, strict=strict, sarif=sarif)
+
+
+@app.command()
+def new(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the skill and of its folder.")],
+    language: Annotated[
+        str, typer.Option("--lang", metavar="LANG", help="Of its script: python, node or bash.")
+    ] = "python",
+    tool: Annotated[bool, typer.Option("--tool", help="Declare the script as a tool of a model.")] = False,
+    parent: Annotated[
+        Path,
+        typer.Option(
+            "--dir", metavar="DIR", help="Where the folder is made; here by default.", show_default=False
+        ),
+    ] = Path(),
+    as_json: JsonOption = False,
+) -> int:
+    """Start a new skill, with a script and a test case."""
+    from sandbox_skills.cli.scaffold import new as work
+
+    return work(_options(context, as_json), name, language=language, tool=tool, parent=parent)
+
+
+@app.command()
+def add(
+    context: typer.Context,
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="A folder, a zip or tar, an http(s) address of one, or a Git repository."
+        ),
+    ],
+    path: Annotated[
+        str,
+        typer.Option("--path", metavar="PATH", help="Where in it the skill lies; ADDRESS#PATH says it, too."),
+    ] = "",
+    as_json: JsonOption = False,
+) -> int:
+    """Fetch a skill, check it, and pin what it holds."""
+    from sandbox_skills.cli.sources import add as work
+
+    return work(_options(context, as_json), source, path=path)
+
+
+@app.command()
+def update(
+    context: typer.Context,
+    skill: AddedArgument,
+    yes: Annotated[bool, typer.Option("--yes", help="Accept what is different without being asked.")] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Fetch an added skill again; say which files differ, and ask."""
+    from sandbox_skills.cli.sources import update as work
+
+    return work(_options(context, as_json), skill, yes=yes)
+
+
+@app.command()
+def remove(context: typer.Context, skill: AddedArgument, as_json: JsonOption = False) -> int:
+    """Remove an added skill."""
+    from sandbox_skills.cli.sources import remove as work
+
+    return work(_options(context, as_json), skill)
+
+
+@app.command()
+def trust(
+    context: typer.Context,
+    skill: NameArgument,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Drop what was pinned instead.")] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Accept what a skill holds now; other content is refused."""
+    from sandbox_skills.cli.sources import accept as work
+
+    return work(_options(context, as_json), skill, revoke=revoke)
 
 
 def _options(context: typer.Context, as_json: bool) -> GlobalOptions:

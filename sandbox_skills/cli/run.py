@@ -18,7 +18,7 @@ from sandbox_skills.cli.terminal import err, print_json, working
 from sandbox_skills.cli.text import harmless_line
 from sandbox_skills.errors import ScriptNotFoundError
 from sandbox_skills.spec import Exited, Signalled, Stopped
-from sandbox_skills.wiring import opened
+from sandbox_skills.wiring import opened, trust
 from sandbox_skills.workspace.manager import RunRequest
 
 if TYPE_CHECKING:
@@ -79,7 +79,8 @@ async def _run(settings: Settings, spec: SkillSpec, request: RunRequest, *, as_j
     folder = Path(await anyio.Path(spec.dir).resolve())
     with working("staging the skill") as progress:
         async with opened(settings, pooled=False) as live:
-            staged = await live.manager.stage(folder, tenant=LOCAL_TENANT)
+            pin = trust(settings).pin(spec.name)
+            staged = await live.manager.stage(folder, tenant=LOCAL_TENANT, pin=pin)
             try:
                 ready = await live.manager.prepare(staged, request)
             except ScriptNotFoundError as error:
@@ -107,6 +108,7 @@ def _report(result: RunResult) -> Iterator[str]:
         yield f"saved {file.saved} ({file.size} bytes{cut})"
     for path, reason in result.skipped.items():
         yield f"left {path}: {reason}"
+    yield from result.notes
     # What was printed was shown whole, however little of it was kept.
     hit = sorted(result.limits_hit - {"stdout", "stderr"})
     if hit:

@@ -1,4 +1,4 @@
-"""`list` and `show`: what is there, and what one skill is."""
+"""`list` and `show`: what is there, and what a model would be told of it."""
 
 from __future__ import annotations
 
@@ -7,101 +7,142 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from sandbox_skills.catalog import (
-    ScanOptions,
-    SkillRegistry,
-    SkillRoot,
-    SkillScanner,
-    default_roots,
-    list_skill_resources,
-)
+from sandbox_skills.catalog import list_skill_resources, render_skill_line
+from sandbox_skills.catalog.manifest_load import load_manifest
 from sandbox_skills.cli.terminal import err, out, print_json
 from sandbox_skills.cli.text import aligned, harmless, harmless_line
 from sandbox_skills.errors import SettingsError, SkillNotFoundError
+from sandbox_skills.wiring import catalog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from sandbox_skills.catalog import ScanResult, SkillSpec
+    from sandbox_skills.catalog import SkillSpec, Snapshot
+    from sandbox_skills.catalog.tool_spec import ToolManifest
     from sandbox_skills.cli.options import GlobalOptions
     from sandbox_skills.settings import Settings
 
-DEPTH = 6
-"""Directories below a root that are searched: what other clients do (four to six)."""
+CHARACTERS_PER_TOKEN = 4
+"""What English text has with the tokenizers of today's models, roughly: only the order of magnitude counts."""
 
 NO_SKILLS_HINT = "name a folder of skills with --skills DIR"
 
 
 def find_skill(settings: Settings, name: str) -> SkillSpec:
     """Returns a skill by its name or id; raises SkillNotFoundError, and SettingsError for a root that is none."""
-    result = _scan(settings)
+    _check_roots(settings)
+    live = catalog(settings)
     try:
-        return SkillRegistry(result.skills, result.shadowed).require(name)
+        return live.require(name)
     except SkillNotFoundError as error:
         if error.near:
             raise
-        hint = "sandbox-skills list" if result.skills else NO_SKILLS_HINT
+        hint = "sandbox-skills list" if live.list() else NO_SKILLS_HINT
         raise SkillNotFoundError(error.message, hint=hint) from error
 
 
-def list_skills(options: GlobalOptions) -> int:
+def list_skills(options: GlobalOptions, *, every: bool, user: bool) -> int:
     """Prints the skills that were found, and of each other folder why it is none."""
-    result = _scan(options.settings())
+    settings = options.settings({"skills.user_scope": user or None})
+    _check_roots(settings)
+    found = catalog(settings).snapshot()
+    hidden = found.registry.shadowed if every else ()
     if options.as_json:
-        print_json([_as_dict(spec) for spec in result.skills])
-    elif result.skills:
+        shadowed = [{**_as_dict(lost.spec), "shadowed_by": lost.winner.dir} for lost in hidden]
+        print_json([*map(_as_dict, found.registry.list()), *shadowed])
+    elif found.registry.list():
         # In a pipe lines stay whole: whoever reads them there wants the values.
         width = out.width if out.is_terminal else None
-        for line in aligned(_rows(result), width=width):
+        for line in aligned(_rows(found, every=every), width=width):
             out.print(line)
     else:
         err.print(f"no skills found; {NO_SKILLS_HINT}")
-    for issue in result.issues:
-        for found in issue.diagnostics:
-            err.print(f"{found.severity}: {harmless_line(_near(issue.path))}: {harmless_line(found.message)}")
+    for issue in found.issues:
+        for item in issue.diagnostics:
+            err.print(f"{item.severity}: {harmless_line(near(issue.path))}: {harmless_line(item.message)}")
     return 0
 
 
-def show(options: GlobalOptions, name: str) -> int:
-    """Prints what a skill says of itself, its files, and what is odd about it."""
-    spec = find_skill(options.settings(), name)
+def show(options: GlobalOptions, name: str, *, user: bool) -> int:
+    """Prints what a skill says of itself, its tools and files, and what is odd about it."""
+    spec = find_skill(options.settings({"skills.user_scope": user or None}), name)
+    manifest = load_manifest(spec)
     if options.as_json:
-        print_json({**_as_dict(spec), **_details(spec), "files": _files(spec), "body": spec.body})
+        tools = {"tools": [{"name": tool.name, "description": tool.description} for tool in manifest.tools]}
+        print_json({**_as_dict(spec), **_details(spec), **tools, "files": _files(spec), "body": spec.body})
         return 0
-    for label, value in _fields(spec):
+    for label, value in _fields(spec, manifest):
         out.print(Text.assemble((f"{label}: ", "bold"), harmless_line(value)))
     out.print()
     out.print(Text(harmless(spec.body.strip())))
     return 0
 
 
-def _scan(settings: Settings) -> ScanResult:
-    """Returns the skills of the roots that the user named, else of the usual places."""
-    named = settings.skills.roots
-    for root in named:
+def near(path: str) -> str:
+    """Returns a path below the current directory as people name it."""
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except ValueError:
+        return path
+
+
+def trust_of(spec: SkillSpec) -> str:
+    """Returns the user's word on a skill: named, pinned, changed since it was pinned, or only found."""
+    if spec.accepted is not None:
+        return "pinned" if spec.accepted else "changed"
+    return "named" if spec.trusted else "found"
+
+
+def _check_roots(settings: Settings) -> None:
+    for root in settings.skills.roots:
         if not root.is_dir():
             raise SettingsError(f"{root} is no folder of skills")
-    roots = [SkillRoot(str(root)) for root in named] if named else default_roots(Path.cwd())
-    return SkillScanner(roots, ScanOptions(mode="lenient", max_depth=DEPTH)).scan()
 
 
-def _rows(result: ScanResult) -> Iterator[tuple[str, str, str]]:
-    yield "NAME", "FOLDER", "DESCRIPTION"
-    for spec in result.skills:
-        name, folder, description = map(harmless_line, (spec.name, _near(spec.dir), spec.description))
-        yield name, folder, description
+def _rows(found: Snapshot, *, every: bool) -> Iterator[Sequence[str]]:
+    yield ("NAME", "TRUST", "FOLDER", "DESCRIPTION")
+    for spec in found.registry.list():
+        yield _row(spec, trust_of(spec))
+    for lost in found.registry.shadowed if every else ():
+        yield _row(lost.spec, f"hidden by {near(lost.winner.dir)}")
 
 
-def _fields(spec: SkillSpec) -> Iterator[tuple[str, str]]:
+def _row(spec: SkillSpec, state: str) -> tuple[str, ...]:
+    return tuple(map(harmless_line, (spec.name, state, near(spec.dir), spec.description)))
+
+
+def _fields(spec: SkillSpec, manifest: ToolManifest) -> Iterator[tuple[str, str]]:
     yield "name", spec.name
     yield "description", spec.description
     yield "folder", spec.dir
+    yield "trust", trust_of(spec)
+    yield from _told(spec)
     given = {**_details(spec), **{label: ", ".join(names) for label, names in _files(spec).items()}}
     for label, value in given.items():
         if isinstance(value, str) and value:
             yield label.replace("_", " "), value
-    for found in spec.diagnostics:
-        yield str(found.severity), f"{found.code}: {found.message}"
+    for tool in manifest.tools:
+        yield "tool", f"{tool.name}: {tool.description}"
+    for item in (*spec.diagnostics, *manifest.diagnostics):
+        yield str(item.severity), f"{item.code}: {item.message}"
+
+
+def _told(spec: SkillSpec) -> Iterator[tuple[str, str]]:
+    """Yields what a model is told of the skill before it asks, and how much it reads when it does."""
+    tokens = _tokens(spec)
+    if spec.trusted and spec.model_invocable:
+        yield "in a prompt", render_skill_line(spec)
+    else:
+        why = "it hides from models" if spec.trusted else "its root was not named and it is not trusted"
+        yield "in a prompt", f"nothing: {why}"
+    yield "size", f"about {tokens['prompt']:,} tokens in a prompt, {tokens['body']:,} when it is loaded"
+
+
+def _tokens(spec: SkillSpec) -> dict[str, int]:
+    told = len(render_skill_line(spec)) if spec.trusted and spec.model_invocable else 0
+    return {
+        name: -(-size // CHARACTERS_PER_TOKEN) for name, size in (("prompt", told), ("body", spec.body_chars))
+    }
 
 
 def _as_dict(spec: SkillSpec) -> dict[str, object]:
@@ -111,6 +152,8 @@ def _as_dict(spec: SkillSpec) -> dict[str, object]:
         "id": spec.id,
         "description": spec.description,
         "folder": spec.dir,
+        "trust": trust_of(spec),
+        "approximate_tokens": _tokens(spec),
         "warnings": warnings,
     }
 
@@ -132,11 +175,3 @@ def _files(spec: SkillSpec) -> dict[str, tuple[str, ...]]:
         "assets": files.assets,
         "other": files.other,
     }
-
-
-def _near(path: str) -> str:
-    """A path below the current directory, as people name it."""
-    try:
-        return str(Path(path).relative_to(Path.cwd()))
-    except ValueError:
-        return path

@@ -161,6 +161,10 @@ class Library:
             )
         return folder, self._trust.pin(name)
 
+    def content(self, folder: Path) -> TreeContent:
+        """Returns what an added skill holds now; raises SkillUnsafeError for one that cannot be staged."""
+        return self._trust.content(folder)
+
     def remove(self, name: str) -> Path:
         """Removes an added skill and its pin; returns where it was. Raises SkillNotFoundError."""
         folder, _ = self.installed(name)

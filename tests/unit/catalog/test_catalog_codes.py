@@ -74,6 +74,7 @@ OF_THE_DISK = {  # test_catalog_scan.py has each of them
     "root-not-directory",
     "directory-unreadable",
     "scan-capped",
+    "skill-unsafe",  # test_install_validate.py, since only staging looks at every file
 }
 
 RULES = {rule.code: rule for rule in Rule}

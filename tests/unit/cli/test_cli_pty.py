@@ -91,7 +91,7 @@ def test_a_list_fits_the_terminal(program: Program) -> None:
         assert code == 0
         assert len(lines) == len(program.run("list").stdout.splitlines())
         assert all(len(line) <= columns for line in lines)
-    assert on_terminal(program, "list", columns=60)[1].count("…") == 5
+    assert on_terminal(program, "list", columns=60)[1].count("…") == 6
 
 
 def test_an_error_is_red_on_a_terminal_and_plain_without(program: Program) -> None:

@@ -18,7 +18,7 @@ def test_a_pipe_gets_whole_values_in_columns(cli: Cli, make_skill: MakeSkill) ->
     make_skill("a", description=WORDS)
     make_skill("longer-name", description="Short.")
     head, first, second = cli("list").out.splitlines()
-    assert head.split() == ["NAME", "FOLDER", "DESCRIPTION"]
+    assert head.split() == ["NAME", "TRUST", "FOLDER", "DESCRIPTION"]
     assert first.endswith(WORDS.strip())
     assert second.endswith("Short.")
     assert first.index("skills/a") == second.index("skills/longer-name") == head.index("FOLDER")
@@ -80,10 +80,13 @@ def test_settings_come_from_the_file_that_is_named_and_never_from_the_current_di
 def test_show_tells_what_a_skill_is(cli: Cli, skill: Path) -> None:
     done = cli("show", "sample")
     assert (done.code, done.err) == (0, "")
-    assert done.out.splitlines()[:4] == [
+    assert done.out.splitlines()[:7] == [
         "name: sample",
         "description: Does what a test needs.",
         f"folder: {skill}",
+        "trust: found",
+        "in a prompt: nothing: its root was not named and it is not trusted",
+        "size: about 0 tokens in a prompt, 2 when it is loaded",
         "scripts: one.py, two.py",
     ]
     assert done.out.endswith("# sample\n")
@@ -152,3 +155,53 @@ def test_a_skill_with_something_unsafe_is_refused_and_leaves_nothing(
     assert (done.code, done.json["error"]["code"]) == (2, "skill_unsafe")
     assert list((tmp_path / "data/store/temporary").iterdir()) == []
     assert list((tmp_path / "data/store/used").iterdir()) == []
+
+
+def test_show_tells_what_a_model_would_see(cli: Cli, skill: Path) -> None:
+    done = cli("--skills", "skills", "show", "sample")
+    assert "in a prompt: - **sample**: Does what a test needs." in done.out
+    tokens = cli("--skills", "skills", "show", "sample", "--json").json["approximate_tokens"]
+    assert tokens == {"prompt": 10, "body": 2}
+
+
+def test_show_tells_the_tools_and_what_is_wrong_with_them(cli: Cli, skill: Path) -> None:
+    (skill / "tools.json").write_text(
+        '[{"name": "add", "description": "Adds.", "script": "scripts/one.py"}, {"name": "X"}]'
+    )
+    done = cli("show", "sample")
+    assert "tool: add: Adds." in done.out
+    assert "error: " in done.out
+    assert cli("show", "sample", "--json").json["tools"] == [{"name": "add", "description": "Adds."}]
+
+
+def test_list_all_shows_hidden_skills_with_both_places(cli: Cli, make_skill: MakeSkill) -> None:
+    make_skill("twin", root="one")
+    hidden = make_skill("twin", root="two")
+    roots = ("--skills", "one", "--skills", "two")
+    assert len(cli(*roots, "list").out.splitlines()) == 2
+    last = cli(*roots, "list", "--all").out.splitlines()[-1]
+    assert "hidden by one/twin" in last
+    assert "two/twin" in last
+    row = cli(*roots, "list", "--all", "--json").json[-1]
+    assert row["folder"] == str(hidden)
+    assert row["shadowed_by"].endswith("one/twin")
+
+
+def test_the_last_root_wins_where_the_settings_say_so(
+    cli: Cli, make_skill: MakeSkill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_skill("twin", root="one")
+    second = make_skill("twin", root="two")
+    monkeypatch.setenv("SANDBOX_SKILLS_SKILLS__PRECEDENCE", "last")
+    shown = cli("--skills", "one", "--skills", "two", "show", "twin", "--json")
+    assert shown.json["folder"] == str(second)
+
+
+def test_user_looks_below_the_home_directory(cli: Cli, make_skill: MakeSkill) -> None:
+    make_skill("mine", root="../.claude/skills")
+    make_skill("usual")
+    assert [row["name"] for row in cli("list", "--json").json] == ["usual"]
+    rows = cli("list", "--user", "--json").json
+    assert [(row["name"], row["trust"]) for row in rows] == [("usual", "found"), ("mine", "found")]
+    assert cli("show", "mine").code == 2
+    assert cli("show", "mine", "--user").code == 0

@@ -1,0 +1,56 @@
+"""`new`: a skill to start from."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, cast, get_args
+
+from sandbox_skills.catalog.scaffold import Language, scaffold
+from sandbox_skills.cli.skills import near
+from sandbox_skills.cli.terminal import err, out, print_json
+from sandbox_skills.errors import CommandError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sandbox_skills.cli.options import GlobalOptions
+
+
+def new(options: GlobalOptions, name: str, *, language: str, tool: bool, parent: Path) -> int:
+    """Makes the folder of a new skill below `parent`; what is there is never touched."""
+    if language not in get_args(Language):
+        raise CommandError(f"--lang {language} is none of {', '.join(get_args(Language))}")
+    files = scaffold(name, language=cast("Language", language), tool=tool)
+    folder = parent.absolute() / name
+    try:
+        _write(folder, files)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be made: {error.strerror}") from error
+    if options.as_json:
+        print_json({"name": name, "folder": str(folder), "files": sorted(files)})
+        return 0
+    for path in sorted(files):
+        out.print(near(str(folder / path)))
+    err.print(f"next: edit SKILL.md, then `sandbox-skills validate --strict {near(str(folder))}`")
+    return 0
+
+
+def _write(folder: Path, files: Mapping[str, str]) -> None:
+    """Writes all files or none: the folder gets its name when it is whole."""
+    if folder.exists() or folder.is_symlink():
+        raise InputError(f"{folder} is there already")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
+    try:
+        for path, text in files.items():
+            file = temporary / path
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+            file.chmod(0o755 if path.startswith("scripts/") else 0o644)
+        temporary.chmod(0o755)
+        temporary.rename(folder)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise

@@ -1,0 +1,58 @@
+"""A new skill runs: its script, and the case beside it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, get_args
+
+import pytest
+import yaml
+
+from sandbox_skills.catalog import parse_skill_file
+from sandbox_skills.catalog.scaffold import Language, scaffold
+from sandbox_skills.errors import CommandError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROGRAMS = {"python": "python3", "node": "node", "bash": "bash"}
+
+
+def written(folder: Path, files: dict[str, str]) -> None:
+    for path, text in files.items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text(text)
+
+
+@pytest.mark.parametrize("tool", [True, False])
+@pytest.mark.parametrize("language", get_args(Language))
+def test_the_case_of_a_new_skill_passes_by_hand(tmp_path: Path, language: Language, *, tool: bool) -> None:
+    if shutil.which(PROGRAMS[language]) is None or (
+        language == "bash" and tool and shutil.which("jq") is None
+    ):
+        pytest.skip("the program is not here; tests/integration runs it in the sandbox")
+    files = scaffold("my-skill", language=language, tool=tool)
+    written(tmp_path, files)
+    (case,) = yaml.safe_load(files["tests/basic.yaml"])["cases"]
+    done = subprocess.run(
+        ["bash", "-c", case["run"]], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (case["expect"]["exit"], "")
+    assert case["expect"]["stdout"]["contains"] in done.stdout
+
+
+@pytest.mark.parametrize("language", get_args(Language))
+def test_what_a_new_skill_says_follows_the_specification(language: Language) -> None:
+    plain, tool = (scaffold("3d-print", language=language, tool=tool) for tool in (False, True))
+    for files in (plain, tool):
+        spec = parse_skill_file(files["SKILL.md"], "/skills/3d-print/SKILL.md")
+        assert spec.diagnostics == ()
+        assert not any("{{" in text for text in files.values())
+    assert "tools.json" not in plain
+    assert '"name": "run_3d_print"' in tool["tools.json"]
+
+
+def test_no_other_name_is_taken() -> None:
+    with pytest.raises(CommandError, match="cannot be the name"):
+        scaffold("Not A Name")
