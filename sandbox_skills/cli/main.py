@@ -12,7 +12,7 @@ import typer.main
 from sandbox_skills.cli.commands import app
 from sandbox_skills.cli.exits import OUTPUT_CLOSED, Failure, failure_of
 from sandbox_skills.cli.options import GlobalOptions, asks_for_json
-from sandbox_skills.cli.signals import StoppedBySignalError, signals_handled, stop
+from sandbox_skills.cli.signals import StoppedBySignalError, ignore_signals, signals_handled, stop
 from sandbox_skills.cli.streams import OutputClosedError, prepare_streams, release_streams
 
 if TYPE_CHECKING:
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Runs the program and exits with the code that `exits` gives."""
-    sys.exit(run_program(sys.argv[1:]))
+    code = run_program(sys.argv[1:])
+    ignore_signals()  # the interpreter's end would make another code of one
+    sys.exit(code)
 
 
 def run_program(arguments: Sequence[str]) -> int:
@@ -34,6 +36,7 @@ def run_program(arguments: Sequence[str]) -> int:
         except OutputClosedError:
             return OUTPUT_CLOSED
         except (Exception, StoppedBySignalError) as error:  # noqa: BLE001  # Python's 1 could be the program's own
+            ignore_signals()
             failure = failure_of(error)
             _tell(failure, error, as_json=options.as_json)
             return failure.exit

@@ -16,7 +16,7 @@ from sandbox_skills.cli.request import environment, input_of, invocation, limits
 from sandbox_skills.cli.skills import find_skill
 from sandbox_skills.cli.terminal import err, print_json, working
 from sandbox_skills.cli.text import harmless_line
-from sandbox_skills.errors import ScriptNotFoundError
+from sandbox_skills.errors import CommandError, ScriptNotFoundError
 from sandbox_skills.spec import Exited, Signalled, Stopped
 from sandbox_skills.wiring import opened, trust
 from sandbox_skills.workspace.manager import RunRequest
@@ -65,6 +65,7 @@ def run(options: GlobalOptions, skill: str, wanted: RunOptions) -> int:
         limits=limits(settings, wanted.timeout),
     )
     spec = find_skill(settings, skill)
+    _check_trust(spec, wanted)
     result = run_async(_run(settings, spec, replace(request, skill_name=spec.name), as_json=options.as_json))
     if options.as_json:
         print_json(result.as_dict())
@@ -72,6 +73,16 @@ def run(options: GlobalOptions, skill: str, wanted: RunOptions) -> int:
         for line in _report(result):
             err.print(harmless_line(line))
     return ending_code(result.outcome.ending)
+
+
+def _check_trust(spec: SkillSpec, wanted: RunOptions) -> None:
+    """Refuses to hand on variables of the user's to a skill that no word of his covers; `K=V` is his word."""
+    handed_on = [name for name in wanted.env if "=" not in name]
+    if not spec.trusted and (handed_on or wanted.env_files):
+        raise CommandError(
+            f"skill {spec.name!r} was only found, so it gets no variables of yours",
+            hint="accept it with `sandbox-skills trust`, or name its folder with --skills",
+        )
 
 
 async def _run(settings: Settings, spec: SkillSpec, request: RunRequest, *, as_json: bool) -> RunResult:

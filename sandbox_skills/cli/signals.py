@@ -42,6 +42,13 @@ def signals_handled(handler: Handler) -> Generator[None]:
             signal.signal(number, old)
 
 
+def ignore_signals() -> None:
+    """Lets nothing disturb what is left to do: after the first Ctrl-C, a second one comes easily."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
+
+
 def stop(number: int, _frame: FrameType | None) -> NoReturn:
-    """Ends whatever runs; a handler for code that is not asynchronous."""
+    """Ends whatever runs; a handler for code that is not asynchronous. It comes into effect once."""
+    ignore_signals()
     raise StoppedBySignalError(number)

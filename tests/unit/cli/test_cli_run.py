@@ -34,7 +34,7 @@ FAKE = ("--engine", "fake", "run", "sample")
         (["--output", "out/[", "--", "true"], "'['"),
         (["--output", "/etc/passwd", "--", "true"], "'/etc/passwd'"),
         (["--input", "nowhere", "--", "true"], "'nowhere'"),
-        (["--input", "nowhere:../x", "--", "true"], "'../x'"),
+        (["--input", "skills/sample/SKILL.md:../x", "--", "true"], "'../x'"),
         (["--input", "/dev/null", "--", "true"], "neither a file nor a folder"),
         (["--cwd", "../..", "--", "true"], "leaves"),
         (["--cwd", "/etc", "--", "true"], "leaves"),

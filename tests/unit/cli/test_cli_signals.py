@@ -74,3 +74,10 @@ def test_a_signal_that_is_ignored_stays_so() -> None:
             assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, old)
+
+
+def test_a_second_signal_does_not_disturb_the_end() -> None:
+    with signals_handled(stop):
+        with pytest.raises(StoppedBySignalError):
+            os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)

@@ -1,0 +1,69 @@
+"""The commands below `artifacts`, with their options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from sandbox_skills.cli.options import GlobalOptions
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="An artifact, by its name or as artifact://NAME[@N].")
+]
+VersionOption = Annotated[int | None, typer.Option("--version", metavar="N", min=0, help="Which version.")]
+
+artifacts = typer.Typer(help="List, fetch or remove the outputs that were kept.")
+
+
+@artifacts.command("list")
+def list_artifacts(
+    context: typer.Context,
+    prefix: Annotated[str, typer.Argument(metavar="PREFIX", help="How the names start.")] = "",
+    every: Annotated[bool, typer.Option("--all", help="Every version, not only the latest.")] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """List the artifacts that are kept."""
+    from sandbox_skills.cli.artifacts import list_artifacts as work
+
+    return work(_options(context, as_json), prefix, every=every)
+
+
+@artifacts.command("get")
+def get_artifact(
+    context: typer.Context,
+    name: NameArgument,
+    version: VersionOption = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to write it; else to stdout.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a FILE that is there.")] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Fetch one artifact, the latest version by default."""
+    from sandbox_skills.cli.artifacts import get_artifact as work
+
+    return work(_options(context, as_json), name, version=version, output=output, force=force)
+
+
+@artifacts.command("rm")
+def remove_artifact(
+    context: typer.Context,
+    name: NameArgument,
+    version: VersionOption = None,
+    every: Annotated[bool, typer.Option("--all", help="Every version of it.")] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Remove one version of an artifact, or all of them."""
+    from sandbox_skills.cli.artifacts import remove_artifact as work
+
+    return work(_options(context, as_json), name, version=version, every=every)
+
+
+def _options(context: typer.Context, as_json: bool) -> GlobalOptions:
+    options: GlobalOptions = context.obj
+    options.as_json = as_json
+    return options

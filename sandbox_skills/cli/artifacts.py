@@ -1,0 +1,147 @@
+"""`artifacts`: the outputs that were kept for the user of the command line."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from contextlib import aclosing, contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sandbox_skills.artifacts import MAX_PAGE, parse_ref
+from sandbox_skills.artifacts.names import SCHEME
+from sandbox_skills.cli.event_loop import run_async
+from sandbox_skills.cli.run import LOCAL_TENANT
+from sandbox_skills.cli.streams import OutputClosedError
+from sandbox_skills.cli.terminal import err, out, print_json
+from sandbox_skills.cli.text import aligned, harmless_line
+from sandbox_skills.errors import OutputError, RequestError
+from sandbox_skills.wiring import artifact_store
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Iterator
+    from typing import BinaryIO
+
+    from sandbox_skills.artifacts import Artifact, ArtifactStore
+    from sandbox_skills.cli.options import GlobalOptions
+
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def list_artifacts(options: GlobalOptions, prefix: str, *, every: bool) -> int:
+    """Prints the artifacts whose names start with `prefix`."""
+    found = run_async(_listed(artifact_store(options.settings()), prefix, every=every))
+    if options.as_json:
+        print_json([artifact.as_dict() for artifact in found])
+    elif found:
+        # In a pipe lines stay whole: whoever reads them there wants the values.
+        for line in aligned(_rows(found), width=out.width if out.is_terminal else None):
+            out.print(line)
+    else:
+        err.print("no artifacts found")
+    return 0
+
+
+def get_artifact(
+    options: GlobalOptions, name: str, *, version: int | None, output: Path | None, force: bool
+) -> int:
+    """Writes one artifact to a new file, or as it is to stdout unless that is a terminal."""
+    name, version = _named(name, version)
+    if output is None and (options.as_json or sys.stdout.isatty()):
+        why = "--json has stdout for itself" if options.as_json else "an artifact is not fit for a terminal"
+        raise RequestError(f"{why}: name a file with -o")
+    store = artifact_store(options.settings())
+    artifact = run_async(_fetched(store, name, version, output, force=force))
+    if options.as_json:
+        print_json({**artifact.as_dict(), "saved": str(output)})
+    elif output is not None:
+        err.print(harmless_line(f"saved {output} ({artifact.size} bytes, version {artifact.version})"))
+    return 0
+
+
+def remove_artifact(options: GlobalOptions, name: str, *, version: int | None, every: bool) -> int:
+    """Removes one version, or every one where that was said."""
+    name, version = _named(name, version)
+    if every == (version is not None):
+        raise RequestError("say which: either --version N or --all")
+    removed = run_async(artifact_store(options.settings()).delete(name, version, tenant=LOCAL_TENANT))
+    if options.as_json:
+        print_json([artifact.as_dict() for artifact in removed.artifacts])
+    else:
+        out.print(f"{len(removed.artifacts)} removed ({removed.bytes} bytes)")
+    return 0
+
+
+def _named(name: str, version: int | None) -> tuple[str, int | None]:
+    """Returns what is meant by a name or a reference, and an option beside it."""
+    if not name.startswith(SCHEME):
+        return name, version
+    name, referred = parse_ref(name)
+    if None not in {version, referred}:
+        raise RequestError("the version is named twice")
+    return name, version if referred is None else referred
+
+
+async def _listed(store: ArtifactStore, prefix: str, *, every: bool) -> list[Artifact]:
+    found: list[Artifact] = []
+    after = None
+    while True:
+        page = await store.list(prefix, all_versions=every, after=after, limit=MAX_PAGE, tenant=LOCAL_TENANT)
+        found += page.artifacts
+        after = page.next
+        if after is None:
+            return found
+
+
+def _rows(artifacts: Iterable[Artifact]) -> Iterator[tuple[str, ...]]:
+    yield "CREATED", "SIZE", "TYPE", "VERSION", "NAME"
+    for one in artifacts:
+        created = datetime.fromtimestamp(one.created, UTC).isoformat(" ", "seconds")
+        yield created, str(one.size), harmless_line(one.mime_type), str(one.version), harmless_line(one.name)
+
+
+async def _fetched(
+    store: ArtifactStore, name: str, version: int | None, output: Path | None, *, force: bool
+) -> Artifact:
+    async with store.open(name, version, tenant=LOCAL_TENANT) as reader:
+        with _standard_output() if output is None else _new_file(output, force=force) as file:
+            async with aclosing(reader.chunks()) as chunks:
+                async for chunk in chunks:
+                    file.write(chunk)
+        return reader.artifact
+
+
+@contextmanager
+def _standard_output() -> Generator[BinaryIO]:
+    try:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+    except BrokenPipeError as error:
+        raise OutputClosedError from error
+
+
+@contextmanager
+def _new_file(path: Path, *, force: bool) -> Generator[BinaryIO]:
+    """Gives a file that appears at `path` when the block ends well; one that is there stays, unless by `force`.
+
+    A link at `path` is never followed: with `force` it is what gets replaced.
+    """
+    partial = path.parent / f".{secrets.token_hex(8)}.partial"
+    try:
+        # Linking below would tell as well, but only after all of it was fetched.
+        if not force and os.path.lexists(path):
+            raise FileExistsError(0, "it is there already")
+        with os.fdopen(os.open(partial, _NEW_FILE, 0o666), "wb") as file:
+            yield file
+        if force:
+            partial.replace(path)
+        else:
+            os.link(partial, path)
+    except OSError as error:
+        hint = "choose another file, or replace it with --force" if isinstance(error, FileExistsError) else ""
+        raise OutputError(f"{path} cannot be written: {error.strerror}", hint=hint) from error
+    finally:
+        with suppress(OSError):  # not made, or moved already
+            partial.unlink()
