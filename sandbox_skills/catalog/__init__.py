@@ -2,9 +2,13 @@
 
 from sandbox_skills.catalog.allowed_tools import parse_allowed_tools
 from sandbox_skills.catalog.catalog import LENIENT, Catalog, Snapshot
+from sandbox_skills.catalog.define import DefinedTool, DefinedTools, defined_tools, made_at_run_time
+from sandbox_skills.catalog.define_arguments import DEFINE_TOOL, REMOVE_TOOL, ToolDefinition, read_definition
 from sandbox_skills.catalog.diagnostics import Diagnostic, Mode, Rule, Severity
 from sandbox_skills.catalog.load import load_skill
 from sandbox_skills.catalog.lock_file import LockFile
+from sandbox_skills.catalog.manifest import ManifestOptions, parse_manifest
+from sandbox_skills.catalog.manifest_load import load_manifest
 from sandbox_skills.catalog.parse import Checked, ParseOptions, check_skill, parse_skill, parse_skill_file
 from sandbox_skills.catalog.pins import Changes, Pin
 from sandbox_skills.catalog.registry import Precedence, Shadowed, SkillRegistry, create_skill_registry
@@ -18,15 +22,28 @@ from sandbox_skills.catalog.resources import (
 from sandbox_skills.catalog.roots import default_roots, search_order
 from sandbox_skills.catalog.scan import Issue, ScanOptions, ScanResult, SkillScanner, scan_skill_dirs
 from sandbox_skills.catalog.skill import ParsedSkill, SkillRoot, SkillSpec, plain
+from sandbox_skills.catalog.tool_call import check_call, handler_input
+from sandbox_skills.catalog.tool_spec import (
+    ToolManifest,
+    ToolSpec,
+    merge_manifests,
+    stub_message,
+    tool_schema,
+)
 
 __all__ = [
+    "DEFINE_TOOL",
     "LENIENT",
+    "REMOVE_TOOL",
     "Catalog",
     "Changes",
     "Checked",
+    "DefinedTool",
+    "DefinedTools",
     "Diagnostic",
     "Issue",
     "LockFile",
+    "ManifestOptions",
     "Mode",
     "ParseOptions",
     "ParsedSkill",
@@ -44,18 +61,31 @@ __all__ = [
     "SkillScanner",
     "SkillSpec",
     "Snapshot",
+    "ToolDefinition",
+    "ToolManifest",
+    "ToolSpec",
+    "check_call",
     "check_skill",
     "create_skill_registry",
     "default_roots",
+    "defined_tools",
+    "handler_input",
     "list_skill_resources",
+    "load_manifest",
     "load_skill",
+    "made_at_run_time",
+    "merge_manifests",
     "parse_allowed_tools",
+    "parse_manifest",
     "parse_skill",
     "parse_skill_file",
     "plain",
+    "read_definition",
     "read_skill_resource",
     "render_skill_line",
     "render_skills_block",
     "scan_skill_dirs",
     "search_order",
+    "stub_message",
+    "tool_schema",
 ]
