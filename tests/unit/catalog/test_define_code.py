@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -193,11 +194,16 @@ DEEP = {
 
 
 @pytest.mark.parametrize("code", DEEP.values(), ids=DEEP)
-def test_code_that_is_too_deep_for_the_compiler_is_refused_soon(code: str) -> None:
+def test_code_that_may_be_too_deep_for_the_compiler_is_taken_or_refused_soon(code: str) -> None:
     start = time.process_time()
-    with pytest.raises(CodeError):
+    with suppress(CodeError):  # how deep is too deep differs between versions of Python
         python(code)
     assert time.process_time() - start < 5
+
+
+def test_code_that_is_too_deep_for_every_compiler_is_refused() -> None:
+    with pytest.raises(CodeError):
+        python(DEEP["sums"])
 
 
 def test_nothing_of_the_code_runs(tmp_path: Path) -> None:
