@@ -1099,6 +1099,22 @@ def spawn(order: Order, stdin: int, stdout: int, stderr: int) -> int:
     return child.pid
 
 
+def warm_up() -> None:
+    """Starts a program that does nothing, so that the box's first run does not pay for what only a first start pays.
+
+    Page faults and look-ups made it 0.7 ms slower than the second (measured); here nobody waits for it.
+    """
+    with suppress(OSError), subprocess.Popen(
+        ("/bin/true",),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        cwd="/",
+        env={},
+        start_new_session=True,
+    ) as child:
+        child.communicate()
+
+
 class Stdin:
     """What a program gets to read: queued, and written as far as its pipe takes it."""
 
@@ -1759,6 +1775,8 @@ class Runner:
         """Says HELLO, then answers until the channel ends. Whatever ends it, nothing of the runs is left."""
         try:
             self._hello()
+            self._channel.flush()
+            warm_up()
             while not self._ending:
                 self._channel.flush()
                 self._adjust()

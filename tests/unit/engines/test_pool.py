@@ -164,11 +164,47 @@ async def test_a_box_that_does_not_answer_is_not_handed_out(
         return 0.0
 
     monkeypatch.setattr(FakeSandbox, "ping", silent)
+    monkeypatch.setattr(pool_module, "FRESH_SECONDS", 0)
+    monkeypatch.setattr(pool_module, "PING_SECONDS", 0.1)
     async with PooledEngine(engine, SPEC, size=1) as pool:
         await full(pool)
         async with pool.open(SPEC) as sandbox:
             assert sandbox.id != "fake-1"
     assert engine.open_sandboxes == {}
+
+
+async def test_a_waiting_box_that_stops_answering_is_replaced_before_anyone_wants_it(
+    engine: SlowEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def silent(self: FakeSandbox) -> float:
+        if self.id == "fake-1":
+            await asyncio.sleep(60)
+        return 0.0
+
+    monkeypatch.setattr(FakeSandbox, "ping", silent)
+    monkeypatch.setattr(pool_module, "HEALTH_SECONDS", 0.05)
+    monkeypatch.setattr(pool_module, "PING_SECONDS", 0.05)
+    async with PooledEngine(engine, SPEC, size=2) as pool:
+        await full(pool)
+        async with asyncio.timeout(5):
+            while "fake-1" in engine.open_sandboxes:
+                await asyncio.sleep(0.01)
+        await full(pool)
+        assert len(engine.open_sandboxes) == 2
+    assert engine.open_sandboxes == {}
+
+
+async def test_a_box_that_answered_lately_is_handed_out_unasked(
+    engine: SlowEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def asked(self: FakeSandbox) -> float:
+        raise AssertionError("it was asked")
+
+    async with PooledEngine(engine, SPEC, size=1) as pool:
+        await full(pool)
+        monkeypatch.setattr(FakeSandbox, "ping", asked)
+        async with pool.open(SPEC) as sandbox:
+            assert sandbox.alive
 
 
 async def test_a_cancel_during_the_check_ends_the_box(
@@ -179,6 +215,7 @@ async def test_a_cancel_during_the_check_ends_the_box(
         return 0.0
 
     monkeypatch.setattr(FakeSandbox, "ping", slow)
+    monkeypatch.setattr(pool_module, "FRESH_SECONDS", 0)
     monkeypatch.setattr(pool_module, "PING_SECONDS", 60)
     async with PooledEngine(engine, SPEC, size=1) as pool:
         await full(pool)
