@@ -36,6 +36,7 @@ _OWN_TYPES = {
     ".ndjson": "application/x-ndjson",
     ".py": "text/x-python",
     ".rst": "text/x-rst",
+    ".rtf": "application/rtf",
     ".sql": "application/sql",
     ".svg": "image/svg+xml",
     ".toml": "application/toml",
