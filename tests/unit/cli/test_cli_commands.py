@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import typer
 
-from sandbox_skills.cli.commands import app, image
+from sandbox_skills.cli.commands import app
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from tests.unit.cli.conftest import Cli, MakeSkill
 
 
-def commands() -> Iterator[tuple[str, Any]]:
-    for prefix, group in (("", app), ("image ", image)):
-        for info in group.registered_commands:
-            assert info.callback is not None
-            yield prefix + (info.name or info.callback.__name__), info.callback
-    callback = app.registered_callback
-    assert callback is not None
-    yield "", callback.callback
+def commands(group: typer.Typer, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for info in group.registered_commands:
+        assert info.callback is not None
+        yield prefix + (info.name or info.callback.__name__), info.callback
+    for below in group.registered_groups:
+        assert below.typer_instance is not None
+        yield from commands(below.typer_instance, f"{prefix}{below.name} ")
 
 
-COMMANDS = dict(commands())
+assert app.registered_callback is not None
+COMMANDS = {**dict(commands(app)), "": app.registered_callback.callback}
 
 
 def with_json(arguments: list[str]) -> list[str]:
