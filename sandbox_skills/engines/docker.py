@@ -36,7 +36,7 @@ from sandbox_skills.engines.docker_config import (
 )
 from sandbox_skills.engines.instance import Instance, dead_instances, forget_instances
 from sandbox_skills.engines.uids import leased_uid
-from sandbox_skills.errors import EngineError, GuaranteeError
+from sandbox_skills.errors import EngineError, GuaranteeError, ImageError
 from sandbox_skills.spec import Guarantee, SandboxId
 
 if TYPE_CHECKING:
@@ -160,6 +160,9 @@ class DockerEngine:
             try:
                 await box.start(spec)
                 yield box.client
+            except ImageError:
+                self._image = None
+                raise
             finally:
                 await finish(self._end(box))
 
@@ -279,14 +282,16 @@ class _Box:
         )
 
     async def _check_once(self, spec: SandboxSpec) -> None:
-        """Tries what must be blocked, once for each image, runtime, profile and daemon start."""
+        """Tries what must be blocked, once for each image, runtime, profile, set of needs and daemon start."""
         setup = self._setup
-        key = (setup.image_id, setup.runtime, profile_digest())
+        key = (setup.image_id, setup.runtime, profile_digest(), *sorted(spec.needs))
         if key in setup.checked:
             return
         name, digest = setup.options.marker or (None, None)
         reply = await self.client.facts(name)
         _refuse(verify.check_probe(reply, spec=spec, runtime=setup.runtime, marker=digest))
+        if setup.options.image and (faults := verify.image_faults(reply)):
+            raise ImageError(f"the image {setup.options.image} {', '.join(faults)}")
         setup.checked.add(key)
 
     async def _post_mortem(self) -> Death:

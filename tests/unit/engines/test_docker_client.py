@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import http.server
 import json
 import os
@@ -35,19 +34,9 @@ from sandbox_skills.engines.docker_client import (
 from sandbox_skills.errors import EngineError, EngineUnavailableError, SandboxLostError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator
 
 VERSION = {"Version": "1", "ApiVersion": "1.41"}
-
-
-# docker-py leaves a socket that could not connect to the collector, which warns.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
-
-
-@pytest.fixture(autouse=True)
-def sockets_are_collected_here() -> Iterator[None]:
-    yield
-    gc.collect()
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
