@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -26,14 +25,15 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, unpacked as an installation would be."""
+    """The wheel, installed into a folder of its own."""
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = folder.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(folder / "site-packages")
-    return folder / "site-packages"
+    site = folder / "site-packages"
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "--no-index"]
+    subprocess.run([*pip, "--no-deps", "--target", str(site), str(wheel)], check=True, capture_output=True)
+    return site
 
 
 def seen_from(folder: Path) -> dict[str, object]:
@@ -58,7 +58,11 @@ def test_the_wheel_and_the_checkout_are_the_same(installed: Path) -> None:
 
 
 def test_the_wheel_holds_the_package_and_what_travels_with_it_alone(installed: Path) -> None:
-    assert {path.name for path in installed.iterdir()} == {"sandbox_skills", "sandbox_skills-0.1.0.dist-info"}
+    assert {path.name for path in installed.iterdir()} == {
+        "bin",
+        "sandbox_skills",
+        "sandbox_skills-0.1.0.dist-info",
+    }
     assert {path.name for path in (installed / "sandbox_skills" / "_data").iterdir()} == {
         "config",
         "runner-image",
