@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.bench import catalog
 from tests.bench.report import Row, as_markdown, machine, missed
 from tests.bench.scenarios import Bench
 
@@ -24,6 +25,7 @@ def main() -> int:
     """Prints the table and keeps it; returns 1 when a ratio misses its bound."""
     with tempfile.TemporaryDirectory(prefix="sandbox-skills-bench-") as folder:
         rows = asyncio.run(measure(Path(folder)))
+        rows += catalog.rows(Path(folder, "skills"))
     facts = machine()
     RESULTS.mkdir(exist_ok=True)
     text = as_markdown(rows, facts)

@@ -81,7 +81,9 @@ def machine() -> dict[str, str]:
 
 def _cpu() -> str:
     lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+    return next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown"
+    )
 
 
 def as_markdown(rows: Sequence[Row], facts: dict[str, str]) -> str:

@@ -95,7 +95,9 @@ class Bench:
             await self.pool.filled()
             host.append(timed(lambda: subprocess.run(["true"], check=True)))
             warm.append(await self._run(manager))
-        return Row("host: subprocess.run(['true'])", tuple(host)), Row("warm: pooled run of true", tuple(warm))
+        return Row("host: subprocess.run(['true'])", tuple(host)), Row(
+            "warm: pooled run of true", tuple(warm)
+        )
 
     async def raw_and_cold(self) -> tuple[Row, Row]:
         """Docker's own cost of the same container, and a run without a pool, in turns."""
@@ -172,9 +174,7 @@ class Bench:
         return milliseconds
 
     def _body(self) -> dict[str, Any]:
-        options = DockerOptions(
-            instance="bench", seccomp=seccomp_profile(), skills_dir=self.store.mount_dir
-        )
+        options = DockerOptions(instance="bench", seccomp=seccomp_profile(), skills_dir=self.store.mount_dir)
         ref = image.resolve(self.client, None, "slim")
         return create_body(
             SPEC,
@@ -265,5 +265,3 @@ def peak() -> Iterator[list[float]]:
     finally:
         ended.set()
         thread.join()
-
-

@@ -121,9 +121,23 @@ def test_variables_of_the_caller_reach_the_program_only_by_name(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET", "s3cret")
+    cli("trust", "sample")
     assert cli(*FAKE, "--", "printenv", "SECRET").code == 1
     assert cli(*FAKE, "--env", "SECRET", "--", "printenv", "SECRET").out == "s3cret\n"
     assert cli(*FAKE, "--env", "SECRET", "--env", "SECRET=x=y", "--", "printenv", "SECRET").out == "x=y\n"
+
+
+def test_a_skill_that_was_only_found_gets_no_variables_of_the_caller(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET", "s3cret")
+    (home / "vars.env").write_text("A=b\n")
+    for option in (("--env", "SECRET"), ("--env-file", "vars.env")):
+        done = cli(*FAKE, *option, "--", "true")
+        assert (done.code, "sandbox-skills trust" in done.err) == (2, True)
+    assert cli(*FAKE, "--env", "A=b", "--", "printenv", "A").out == "b\n"
+    named = cli("--skills", "skills", *FAKE, "--env", "SECRET", "--", "printenv", "SECRET")
+    assert named.out == "s3cret\n"
 
 
 def test_inputs_are_where_they_are_asked_for(cli: Cli, home: Path) -> None:
