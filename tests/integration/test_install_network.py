@@ -267,6 +267,15 @@ def test_a_repository_that_asks_for_a_password_is_refused_and_does_not_wait(
         add(f"git+{server.url}/none")
 
 
+def test_a_repository_that_never_answers_is_given_up_and_git_ended(
+    server: Server, add: Callable[..., Path]
+) -> None:
+    with pytest.raises(SourceError, match="took more than 1 seconds"):
+        add(f"git+{server.url}/slow.git", limits=replace(FetchLimits(), seconds=1.0))
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert f"{server.url}/slow.git" not in listed
+
+
 def test_a_repository_that_is_too_large_is_stopped(add: Callable[..., Path], repository: Path) -> None:
     (repository / "noise").write_bytes(os.urandom(3_000_000))
     subprocess.run(["git", "-C", repository, "add", "."], env=GIT, check=True, capture_output=True)
