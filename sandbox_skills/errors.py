@@ -16,12 +16,16 @@
     │  ├─ CommandError                 an empty or malformed command
     │  ├─ InputError                   an input that does not exist or is too large
     │  ├─ OutputError                  an output that the host cannot keep
+    │  ├─ ArtifactNameError            a name or reference that no artifact can have
+    │  ├─ ArtifactNotFoundError        no artifact of that name and version
+    │  ├─ QuotaError                   more than a tenant may keep
     │  ├─ PathEscapeError              a path that leaves its root
     │  └─ PatternError                 a glob that cannot be read
     └─ EngineError                     the sandbox, not the program in it; CLI exit 125
        ├─ EngineUnavailableError       no engine answers, or it refuses us
        ├─ ImageError                   the runner image is missing, old or unfit
        ├─ GuaranteeError               the engine cannot enforce what the spec demands
+       ├─ ArtifactStoreError           the artifact store is damaged, or cannot be read or written
        ├─ WorkspaceFullError           no room in the workspace for a file the host wanted to put there
        ├─ SandboxLostError             the box or its daemon went away
        └─ RunnerProtocolError          the box said something outside the protocol
@@ -180,6 +184,24 @@ class OutputError(RequestError):
     code = "output_invalid"
 
 
+class ArtifactNameError(RequestError):
+    """The text is no name of an artifact, or no reference to one."""
+
+    code = "artifact_name_invalid"
+
+
+class ArtifactNotFoundError(RequestError):
+    """The tenant has no artifact of that name, or not that version."""
+
+    code = "artifact_not_found"
+
+
+class QuotaError(RequestError):
+    """It is more than the tenant may keep; nothing was kept of it."""
+
+    code = "quota_exceeded"
+
+
 class PathEscapeError(RequestError):
     """A path is absolute where it may not be, or leaves its root."""
 
@@ -218,6 +240,12 @@ class GuaranteeError(EngineError):
     def __init__(self, message: str, *, hint: str = "", lost: Sequence[str] = ()) -> None:
         super().__init__(message, hint=hint)
         self.lost = tuple(lost)
+
+
+class ArtifactStoreError(EngineError):
+    """The artifact store is damaged, busy, or cannot be read or written; says where and why."""
+
+    code = "artifact_store_unusable"
 
 
 class WorkspaceFullError(EngineError):

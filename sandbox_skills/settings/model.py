@@ -18,6 +18,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from sandbox_skills.artifacts.store import DAY_SECONDS, ArtifactQuota, RetentionPolicy
 from sandbox_skills.catalog.scan import MAX_DIRECTORIES
 from sandbox_skills.spec import CollectLimits, Limits, SandboxLimits
 
@@ -34,6 +35,7 @@ PATHS = frozenset({"data_dir", "skills.roots", "skills.lock", "docker.cert_path"
 _BOX = SandboxLimits()
 _RUN = Limits()
 _COLLECT = CollectLimits()
+_ARTIFACTS = ArtifactQuota()
 
 
 def _absolute(path: Path) -> Path:
@@ -139,6 +141,14 @@ class StoreSettings(_Section):
     max_bytes: Size = 2 * 1024**3
 
 
+class ArtifactsSettings(_Section):
+    """What one tenant may keep, as `artifacts.ArtifactQuota`, and for how long. Null age: for ever."""
+
+    max_age_days: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = 90.0
+    max_count: Count = _ARTIFACTS.count
+    max_bytes: Size = _ARTIFACTS.bytes
+
+
 class Settings(BaseSettings):
     """Every setting. Building one reads nothing but its arguments; `load_settings` reads the user's word."""
 
@@ -154,6 +164,7 @@ class Settings(BaseSettings):
     collect: CollectSettings = CollectSettings()
     pool: PoolSettings = PoolSettings()
     store: StoreSettings = StoreSettings()
+    artifacts: ArtifactsSettings = ArtifactsSettings()
 
     @classmethod
     def sections(cls) -> frozenset[str]:
@@ -180,6 +191,16 @@ class Settings(BaseSettings):
     def installed_skills(self) -> Path:
         """Returns the folder that `sandbox-skills add` puts skills into."""
         return self.data_dir / "skills"
+
+    def artifact_quota(self) -> ArtifactQuota:
+        """Returns what one tenant may keep."""
+        return ArtifactQuota(count=self.artifacts.max_count, bytes=self.artifacts.max_bytes)
+
+    def artifact_retention(self) -> RetentionPolicy:
+        """Returns what is left of a tenant's artifacts when they are cleaned."""
+        kept = self.artifacts
+        age = None if kept.max_age_days is None else kept.max_age_days * DAY_SECONDS
+        return RetentionPolicy(max_age=age, max_count=kept.max_count, max_bytes=kept.max_bytes)
 
     def sandbox_limits(self) -> SandboxLimits:
         """Returns the ceilings of a box."""

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from sandbox_skills.artifacts import ArtifactQuota, RetentionPolicy
 from sandbox_skills.errors import SettingsError
 from sandbox_skills.settings import Settings, load_settings, setting_names, user_config_file
 from sandbox_skills.settings.model import PATHS
@@ -45,6 +46,16 @@ def test_defaults_are_those_of_spec() -> None:
     assert settings.sandbox_limits() == SandboxLimits()
     assert settings.run_limits() == Limits()
     assert settings.collect_limits() == CollectLimits()
+    assert settings.artifact_quota() == ArtifactQuota()
+
+
+def test_artifacts_are_retained_as_the_settings_say(config: Path) -> None:
+    config.write_text("artifacts: {max_age_days: 0.5, max_count: 3, max_bytes: 1KiB}\n")
+    settings = load_settings(config=config, environ={})
+    assert settings.artifact_retention() == RetentionPolicy(43_200, 3, 1024)
+    assert settings.artifact_quota() == ArtifactQuota(3, 1024)
+    config.write_text("artifacts: {max_age_days: null}\n")
+    assert load_settings(config=config, environ={}).artifact_retention().max_age is None
 
 
 @pytest.mark.parametrize(
