@@ -1,4 +1,4 @@
-"""What a scan of many skills costs on one core, beside the reference library; `-m tests.bench.catalog` runs it alone."""
+"""What a scan of many skills costs on one core, beside the reference library: `python -m tests.bench.catalog`."""
 
 from __future__ import annotations
 
