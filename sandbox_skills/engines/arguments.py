@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sandbox_skills.errors import CommandError, PathEscapeError
-from sandbox_skills.spec import WORKSPACE
+from sandbox_skills.spec import MIB, WORKSPACE
 
 if TYPE_CHECKING:
     from pathlib import PurePosixPath
@@ -13,8 +13,17 @@ if TYPE_CHECKING:
     from sandbox_skills.spec import Command
 
 
+MAX_STDIN = 16 * MIB
+"""The runner queues no more for programs that do not read; beyond, it would not hear a cancel behind the data."""
+
+
 def check_command(command: Command) -> None:
-    """Raises CommandError for what no kernel could execute."""
+    """Raises CommandError for what no kernel could execute, or the runner could not queue."""
+    if command.stdin is not None and len(command.stdin) > MAX_STDIN:
+        raise CommandError(
+            f"standard input of {len(command.stdin)} bytes is longer than {MAX_STDIN}",
+            hint="put it into the workspace as a file and redirect it",
+        )
     if not command.argv or not command.argv[0]:
         raise CommandError("the command is empty", hint="give a program and its arguments")
     texts = (*command.argv, str(command.cwd), *command.env.keys(), *command.env.values())

@@ -131,6 +131,7 @@ class DockerEngine:
         self._checked: set[tuple[str, ...]] = set()
         self._live: set[SandboxId] = set()
         self._left: set[SandboxId] = set()
+        self._first_reap: asyncio.Task[None] | None = None
 
     @property
     def guarantees(self) -> frozenset[Guarantee]:
@@ -187,6 +188,9 @@ class DockerEngine:
         return reaped
 
     async def aclose(self) -> None:
+        if self._first_reap is not None:
+            await asyncio.wait([self._first_reap])
+            self._first_reap = None
         if self._instance is not None:
             self._instance.close(forget=not self._left)
             self._instance = None
@@ -205,7 +209,15 @@ class DockerEngine:
                 self._checked.clear()
             if self._instance is None:
                 self._instance = Instance(self._instances)
+                # A host process that died by SIGKILL before its container started left one nobody else removes.
+                self._first_reap = asyncio.create_task(self._reap_once(), name="first reap")
             return self._daemon
+
+    async def _reap_once(self) -> None:
+        try:
+            await self.reap(())
+        except EngineError as error:
+            logger.warning("what earlier processes left could not be looked for: %s", error)
 
     def _setup(self, daemon: _Daemon, ref: image.ImageRef) -> _Setup:
         assert self._instance is not None

@@ -334,6 +334,17 @@ class TestLosses:
             assert not sandbox.alive
 
 
+async def first_reap(engine: DockerEngine) -> None:
+    assert engine._first_reap is not None
+    await engine._first_reap
+
+
+def dead_instance(folder: Path) -> Instance:
+    dead = Instance(folder)
+    dead.close(forget=False)
+    return dead
+
+
 class TestReap:
     def made(
         self, daemon: docker.APIClient, engine: DockerEngine, instance: str, *, ttl: float = 3600
@@ -358,11 +369,11 @@ class TestReap:
         self, store: SkillStore, tmp_path: Path, daemon: docker.APIClient
     ) -> None:
         folder = tmp_path / "instances"
-        dead = Instance(folder)
-        dead.close(forget=False)
         async with engine_with(store, tmp_path) as engine:
             with Instance(folder) as other:
                 async with engine.open(SPEC) as sandbox:
+                    await first_reap(engine)
+                    dead = dead_instance(folder)
                     of_dead = self.made(daemon, engine, dead.id)
                     of_dead_kept = self.made(daemon, engine, dead.id)
                     of_other = self.made(daemon, engine, other.id)
@@ -379,6 +390,18 @@ class TestReap:
                         for left in (of_dead_kept, of_other, of_stranger):
                             docker_box.remove(daemon, left)
         assert not (folder / dead.id).exists()
+
+    async def test_what_a_dead_process_left_goes_when_the_next_one_starts(
+        self, store: SkillStore, tmp_path: Path, daemon: docker.APIClient
+    ) -> None:
+        async with engine_with(store, tmp_path) as earlier, earlier.open(SPEC):
+            await first_reap(earlier)
+            dead = dead_instance(tmp_path / "instances")
+            left = self.made(daemon, earlier, dead.id)
+            assert exists(daemon, left)
+        async with engine_with(store, tmp_path) as engine:
+            await engine.probe()
+            await until(lambda: not exists(daemon, left))
 
     async def test_a_box_whose_process_is_killed_goes_by_itself(
         self, store: SkillStore, tmp_path: Path, daemon: docker.APIClient

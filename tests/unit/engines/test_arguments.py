@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from sandbox_skills.engines.arguments import below_workspace, check_command
+from sandbox_skills.engines.arguments import MAX_STDIN, below_workspace, check_command
 from sandbox_skills.errors import CommandError, PathEscapeError
 from sandbox_skills.spec import Command
 
@@ -21,6 +21,7 @@ from sandbox_skills.spec import Command
         Command(("a",), env={"A=B": "c"}),
         Command(("a",), env={"": "c"}),
         Command(("a",), cwd=PurePosixPath("/workspace/\0")),
+        Command(("a",), stdin=bytes(MAX_STDIN + 1)),
     ],
 )
 def test_a_command_that_no_kernel_could_execute_is_refused(command: Command) -> None:
