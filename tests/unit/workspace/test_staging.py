@@ -580,6 +580,6 @@ async def test_the_copy_is_what_is_compared_with_the_pin_and_not_what_was_read_b
 ) -> None:
     pin = pin_of(skill)
     (skill / "SKILL.md").write_text("other\n")
-    monkeypatch.setattr(staging.KnownDigests, "digest", lambda *args, **kwargs: pin.digest)
+    monkeypatch.setattr(skill_digest.KnownDigests, "digest", lambda *args, **kwargs: pin.digest)
     with pytest.raises(SkillChangedError):
         await store.stage(skill, tenant="t", pin=pin)
