@@ -11,7 +11,7 @@ from opentelemetry.trace import Status, StatusCode
 from sandbox_skills.errors import SandboxSkillsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from opentelemetry.trace import Span
 
@@ -19,7 +19,7 @@ Attribute = str | int | float | bool
 
 
 @contextmanager
-def span(name: str, **attributes: Attribute) -> Iterator[Span]:
+def span(name: str, **attributes: Attribute) -> Generator[Span]:
     """Opens a span; an error that leaves it is recorded by its code, never by its text, which may quote a stranger.
 
     Attribute names get the prefix `sandbox_skills.`; values must not be secret.
