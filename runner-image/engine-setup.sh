@@ -126,6 +126,8 @@ start_daemon() {
     systemctl start docker
   elif [ "$socket" != /var/run/docker.sock ] || ! pidof dockerd > /dev/null; then
     launch
+  else
+    say 'a dockerd runs that we did not start; waiting for it to answer'
   fi
   await_engine && return 0
   if [ -e "$pid_file" ] && more=$(second_try); then
@@ -136,9 +138,13 @@ start_daemon() {
     launch $more
     await_engine && return 0
   fi
-  say 'the Docker Engine does not answer. The end of its log:'
-  tail -n 20 "$log" >&2 || true
-  stop
+  if [ -e "$pid_file" ]; then
+    say 'the Docker Engine does not answer. The end of its log:'
+    tail -n 20 "$log" >&2 || true
+    stop
+  else
+    say "the Docker Engine does not answer: $(engine_fault)"
+  fi
   return 1
 }
 
