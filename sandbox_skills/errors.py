@@ -19,6 +19,11 @@
     │  ├─ ArtifactNameError            a name or reference that no artifact can have
     │  ├─ ArtifactNotFoundError        no artifact of that name and version
     │  ├─ QuotaError                   more than a tenant may keep
+    │  ├─ SessionExpiredError          a session whose time is over, and whether its files are still there
+    │  ├─ SessionBusyError             a session in which a run is under way
+    │  ├─ SessionClosedError           a session that was closed, or cannot be opened as asked
+    │  ├─ SnapshotError                a snapshot that cannot be restored
+    │  ├─ GrantConflictError           a run that would share a box with another skill's secrets
     │  ├─ PathEscapeError              a path that leaves its root
     │  └─ PatternError                 a glob that cannot be read
     └─ EngineError                     the sandbox, not the program in it; CLI exit 125
@@ -28,6 +33,7 @@
        ├─ ArtifactStoreError           the artifact store is damaged, or cannot be read or written
        ├─ WorkspaceFullError           no room in the workspace for a file the host wanted to put there
        ├─ SandboxLostError             the box or its daemon went away
+       │  └─ SessionLostError          a session whose box went away; its files are gone
        └─ RunnerProtocolError          the box said something outside the protocol
 
 A program that failed is not here: that is a value, `spec.Outcome`.
@@ -202,6 +208,40 @@ class QuotaError(RequestError):
     code = "quota_exceeded"
 
 
+class SessionExpiredError(RequestError):
+    """The session was ended for its age or for being idle; `resumable` is whether its files are still there."""
+
+    code = "session_expired"
+
+    def __init__(self, message: str, *, hint: str = "", resumable: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.resumable = resumable
+
+
+class SessionBusyError(RequestError):
+    """A run is under way in the session, and it takes one at a time."""
+
+    code = "session_busy"
+
+
+class SessionClosedError(RequestError):
+    """The session was closed, or there is none to open as asked."""
+
+    code = "session_closed"
+
+
+class SnapshotError(RequestError):
+    """The file is no snapshot of this tenant, or holds what no snapshot may."""
+
+    code = "snapshot_invalid"
+
+
+class GrantConflictError(RequestError):
+    """The run would share a box with another skill while one of them has secrets."""
+
+    code = "grant_conflict"
+
+
 class PathEscapeError(RequestError):
     """A path is absolute where it may not be, or leaves its root."""
 
@@ -258,6 +298,12 @@ class SandboxLostError(EngineError):
     """The box, its daemon or the way to it is gone; what the program did by then is unknown."""
 
     code = "sandbox_lost"
+
+
+class SessionLostError(SandboxLostError):
+    """The session's box is gone and its files with it; a snapshot can go on in a new one."""
+
+    code = "session_lost"
 
 
 class RunnerProtocolError(EngineError):

@@ -15,7 +15,10 @@ from sandbox_skills.install.library import Library
 from sandbox_skills.install.trust import Trust
 from sandbox_skills.settings import docker_connection
 from sandbox_skills.spec import BASE_GUARANTEES, Guarantee, SandboxSpec
-from sandbox_skills.workspace.manager import WorkspaceManager
+from sandbox_skills.telemetry import AuditFile
+from sandbox_skills.workspace.input_plan import InputRules
+from sandbox_skills.workspace.manager import RunRules, Services, WorkspaceManager
+from sandbox_skills.workspace.sessions import SessionManager
 from sandbox_skills.workspace.staging import SkillStore
 
 if TYPE_CHECKING:
@@ -37,6 +40,7 @@ class Live:
     engine: Engine
     store: SkillStore
     manager: WorkspaceManager
+    sessions: SessionManager
 
 
 @asynccontextmanager
@@ -56,9 +60,29 @@ async def opened(settings: Settings, *, pooled: bool = True) -> AsyncGenerator[L
     )
     async with pool:
         manager = WorkspaceManager(
-            pool, store, spec=spec, limits=settings.run_limits(), collect=settings.collect_limits()
+            pool, store, spec=spec, rules=run_rules(settings), services=services(settings)
         )
-        yield Live(settings, pool, store, manager)
+        snapshots = settings.data_dir / "snapshots"
+        async with SessionManager(manager, policy=settings.session_policy(), snapshots=snapshots) as sessions:
+            yield Live(settings, pool, store, manager, sessions)
+
+
+def run_rules(settings: Settings) -> RunRules:
+    """Returns what the settings let runs have."""
+    return RunRules(
+        limits=settings.run_limits(),
+        collect=settings.collect_limits(),
+        wall_ceiling=settings.run.wall_ceiling_seconds,
+        inputs=InputRules(settings.inputs.host_roots, settings.input_limits()),
+    )
+
+
+def services(settings: Settings) -> Services:
+    """Returns where outputs of runs are saved, and where runs are written down."""
+    chosen = settings.audit
+    path = settings.data_dir / "audit" / "runs.jsonl"
+    audit = AuditFile(path, max_bytes=chosen.max_bytes, kept_files=chosen.kept_files)
+    return Services(artifact_store(settings), audit if chosen.enabled else None)
 
 
 def catalog(settings: Settings) -> Catalog:
@@ -104,7 +128,9 @@ def sandbox_spec(settings: Settings) -> SandboxSpec:
     if settings.docker.runtime == "runsc":
         needs |= {Guarantee.KERNEL_BOUNDARY}
     longest = settings.run.wall_ceiling_seconds
-    return SandboxSpec(limits=settings.sandbox_limits(), needs=needs, ttl_seconds=max(3600.0, 2 * longest))
+    # A session ends its box itself; the label is for one whose owner is gone.
+    ttl = max(3600.0, 2 * longest, settings.session.max_age_seconds + longest)
+    return SandboxSpec(limits=settings.sandbox_limits(), needs=needs, ttl_seconds=ttl)
 
 
 def engine(settings: Settings, store: SkillStore) -> Engine:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -90,18 +91,20 @@ async def _run(settings: Settings, spec: SkillSpec, request: RunRequest, *, as_j
     folder = Path(await anyio.Path(spec.dir).resolve())
     with working("staging the skill") as progress:
         async with opened(settings, pooled=False) as live:
-            pin = trust(settings).pin(spec.name)
-            staged = await live.manager.stage(folder, tenant=LOCAL_TENANT, pin=pin)
+            run = partial(
+                live.manager.run,
+                folder,
+                request,
+                tenant=LOCAL_TENANT,
+                pin=trust(settings).pin(spec.name),
+                on_phase=progress.say,
+            )
             try:
-                ready = await live.manager.prepare(staged, request)
+                if as_json:
+                    return await run()
+                return await shown_live(lambda sink: run(on_output=sink), progress)
             except ScriptNotFoundError as error:
                 raise ScriptNotFoundError(error.message, hint=_scripts_hint(spec)) from error
-            progress.say("starting a sandbox")
-            async with live.manager.session(tenant=LOCAL_TENANT) as session:
-                progress.say("running")
-                if as_json:
-                    return await session.run_ready(ready)
-                return await shown_live(lambda sink: session.run_ready(ready, on_output=sink), progress)
 
 
 def _scripts_hint(spec: SkillSpec) -> str:

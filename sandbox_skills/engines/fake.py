@@ -331,6 +331,28 @@ async def _tee(run: Running) -> int:
     return 0
 
 
+async def _cp(run: Running) -> int:
+    """Copies a file or folder as `cp -RPT` does; the options are taken as given."""
+    source, target = (run.path(name) for name in run.command.argv[-2:])
+    copies = {
+        target / path.relative_to(source): data
+        for path, data in run.files.items()
+        if path.is_relative_to(source)
+    }
+    if not copies:
+        run.write(f"cp: cannot stat '{run.command.argv[-2]}': No such file or directory\n".encode(), "stderr")
+        return 1
+    run.files.update(copies)
+    return 0
+
+
+async def _rm(run: Running) -> int:
+    """Removes a file as `rm -f` does; the options are taken as given."""
+    path = run.path(run.command.argv[-1])
+    run.files.pop(path, None)
+    return 1 if any(other.is_relative_to(path) for other in run.files) else 0
+
+
 async def _sleep(run: Running) -> int:
     await asyncio.sleep(float(run.command.argv[1]))
     return 0
@@ -368,6 +390,8 @@ PROGRAMS: Mapping[str, Program] = {
     "echo": _echo,
     "cat": _cat,
     "tee": _tee,
+    "cp": _cp,
+    "rm": _rm,
     "sleep": _sleep,
     "printenv": _printenv,
     "yes": _yes,

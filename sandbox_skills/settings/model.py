@@ -21,6 +21,10 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from sandbox_skills.artifacts.store import DAY_SECONDS, ArtifactQuota, RetentionPolicy
 from sandbox_skills.catalog.scan import MAX_DIRECTORIES
 from sandbox_skills.spec import CollectLimits, Limits, SandboxLimits
+from sandbox_skills.telemetry import audit_file
+from sandbox_skills.workspace.inputs import InputLimits
+from sandbox_skills.workspace.kept_session import SessionPolicy
+from sandbox_skills.workspace.snapshot import SnapshotLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,13 +33,15 @@ if TYPE_CHECKING:
 APP = "sandbox-skills"
 """Names this program's folders in the user's data and configuration directories."""
 
-PATHS = frozenset({"data_dir", "skills.roots", "skills.lock", "docker.cert_path"})
+PATHS = frozenset({"data_dir", "skills.roots", "skills.lock", "docker.cert_path", "inputs.host_roots"})
 """Settings whose values are paths: one in a file is relative to the folder of that file."""
 
 _BOX = SandboxLimits()
 _RUN = Limits()
 _COLLECT = CollectLimits()
 _ARTIFACTS = ArtifactQuota()
+_INPUTS = InputLimits()
+_SESSION = SessionPolicy()
 
 
 def _absolute(path: Path) -> Path:
@@ -127,6 +133,34 @@ class CollectSettings(_Section):
     total_bytes: Size = _COLLECT.total_bytes
 
 
+class InputsSettings(_Section):
+    """What runs are given, as `workspace.InputLimits`, and the host folders that a model may name with `host://`."""
+
+    host_roots: tuple[AbsolutePath, ...] = ()
+    max_files: Count = _INPUTS.files
+    max_input_bytes: Size = _INPUTS.input_bytes
+    max_total_bytes: Size = _INPUTS.total_bytes
+
+
+class SessionSettings(_Section):
+    """How long sessions last and what one takes at a time, as `workspace.SessionPolicy`."""
+
+    idle_seconds: Seconds = _SESSION.idle_seconds
+    max_age_seconds: Seconds = _SESSION.max_age_seconds
+    concurrency: Literal["serialise", "refuse"] = _SESSION.concurrency
+    max_per_tenant: Count = _SESSION.max_per_tenant
+    snapshot_files: Count = _SESSION.snapshot.files
+    snapshot_bytes: Size = _SESSION.snapshot.bytes
+
+
+class AuditSettings(_Section):
+    """Whether every run is written down in `audit/runs.jsonl` of the data directory, and how much of that is kept."""
+
+    enabled: bool = True
+    max_bytes: Size = audit_file.MAX_BYTES
+    kept_files: Count = audit_file.KEPT_FILES
+
+
 class PoolSettings(_Section):
     """Boxes started ahead. 0 boxes by default: a command that runs once would only throw them away."""
 
@@ -165,6 +199,9 @@ class Settings(BaseSettings):
     pool: PoolSettings = PoolSettings()
     store: StoreSettings = StoreSettings()
     artifacts: ArtifactsSettings = ArtifactsSettings()
+    inputs: InputsSettings = InputsSettings()
+    session: SessionSettings = SessionSettings()
+    audit: AuditSettings = AuditSettings()
 
     @classmethod
     def sections(cls) -> frozenset[str]:
@@ -201,6 +238,22 @@ class Settings(BaseSettings):
         kept = self.artifacts
         age = None if kept.max_age_days is None else kept.max_age_days * DAY_SECONDS
         return RetentionPolicy(max_age=age, max_count=kept.max_count, max_bytes=kept.max_bytes)
+
+    def input_limits(self) -> InputLimits:
+        """Returns the ceilings of what a run is given."""
+        given = self.inputs
+        return InputLimits(given.max_files, given.max_input_bytes, given.max_total_bytes)
+
+    def session_policy(self) -> SessionPolicy:
+        """Returns how long sessions last and what one takes at a time."""
+        chosen = self.session
+        return SessionPolicy(
+            idle_seconds=chosen.idle_seconds,
+            max_age_seconds=chosen.max_age_seconds,
+            concurrency=chosen.concurrency,
+            max_per_tenant=chosen.max_per_tenant,
+            snapshot=SnapshotLimits(chosen.snapshot_files, chosen.snapshot_bytes),
+        )
 
     def sandbox_limits(self) -> SandboxLimits:
         """Returns the ceilings of a box."""

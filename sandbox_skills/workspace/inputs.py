@@ -6,26 +6,21 @@ import asyncio
 import errno
 import os
 import stat
-from contextlib import aclosing
-from dataclasses import dataclass
+from contextlib import aclosing, contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from sandbox_skills.errors import InputError
+from sandbox_skills.errors import InputError, PathEscapeError
 from sandbox_skills.spec import MIB, WORKSPACE
-from sandbox_skills.workspace.layout import (
-    DIRECTORIES,
-    INPUTS_DIR,
-    SKILLS_DIR,
-    WORKSPACE_VARIABLES,
-    expand_variable,
-)
+from sandbox_skills.workspace.input_refs import target_path
+from sandbox_skills.workspace.media_types import HEAD_BYTES, media_type
 from sandbox_skills.workspace.paths import box_path, open_inside, open_root, safe_file_name, shown
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator, Sequence
+    from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
 
     from sandbox_skills.engines.base import Sandbox
 
@@ -38,9 +33,6 @@ CHUNK = MIB
 PUTS_AT_ONCE = 8
 """Files on their way together: hides the way there and back, and a box may open 1,024."""
 
-_INPUTS_LINK = WORKSPACE / "inputs"
-"""What a skill calls its inputs: a link in its folder, so `inputs/x` means the same wherever it is said."""
-
 
 @dataclass(frozen=True, slots=True)
 class Input:
@@ -51,22 +43,52 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
+class InputLimits:
+    """Ceilings of what a run is given: files in all, bytes of one input, bytes in all."""
+
+    files: int = MAX_INPUT_FILES
+    input_bytes: int = 256 * MIB  # one input may fill the workspace, no more
+    total_bytes: int = 256 * MIB
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedFile:
-    """One file to put: opened below `root` without following a link, read up to `size`."""
+    """One file to put: opened below `root` without following a link, `size` bytes read from `start` on."""
 
     root: Path
     relative: PurePosixPath
     target: PurePosixPath
     size: int
     mode: int
+    start: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StagedInput:
+    """One input as a run finds it: `name` is its path in the workspace, `source` what the caller named.
+
+    `version` is an artifact's. `mime_type` is empty where nobody looked, as in a folder.
+    """
+
+    name: str
+    source: str
+    files: int = 1
+    size_bytes: int = 0
+    mime_type: str = ""
+    version: int | None = None
+
+    def as_dict(self) -> dict[str, object]:
+        """Returns the one spelling of an input that was staged, for JSON."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedInputs:
-    """Every file of some inputs; `notes` say what of their folders is left out."""
+    """Every file of some inputs; `notes` say what of their folders is left out, `staged` is one row per input."""
 
     files: tuple[PlannedFile, ...] = ()
     notes: tuple[str, ...] = ()
+    staged: tuple[StagedInput, ...] = ()
 
 
 def plan_inputs(inputs: Sequence[Input], *, max_bytes: int) -> PlannedInputs:
@@ -75,32 +97,15 @@ def plan_inputs(inputs: Sequence[Input], *, max_bytes: int) -> PlannedInputs:
     A source that is a link is followed: the caller named it. Of a folder, links, special files and folders
     without files are left out.
     """
-    plan = _Plan(max_bytes)
-    for one in inputs:
-        plan.add(one)
-    if len(inputs) > 1:
-        plan.check_nesting()
-    return PlannedInputs(tuple(plan.files.values()), tuple(plan.notes))
+    plan = FilePlan(InputLimits(input_bytes=max_bytes, total_bytes=max_bytes, files=MAX_INPUT_FILES))
+    staged = [plan.add(one) for one in inputs]
+    plan.check_nesting()
+    return PlannedInputs(tuple(plan.files.values()), tuple(plan.notes), tuple(staged))
 
 
 def target_of(one: Input) -> PurePosixPath:
-    """Returns the box path of an input. Raises PathEscapeError, and InputError below the links to skills.
-
-    Blank is `inputs/`. `inputs/x` is `work/inputs/x`. A trailing slash, or a directory that every workspace
-    has, keeps the source's name.
-    """
-    text = expand_variable(one.to.strip(), WORKSPACE_VARIABLES)
-    path = INPUTS_DIR if text in {"", ".", "./"} else box_path(text)
-    if path.is_relative_to(_INPUTS_LINK):
-        path = INPUTS_DIR / path.relative_to(_INPUTS_LINK)
-    if path in {WORKSPACE, *DIRECTORIES} or text.endswith("/"):
-        path /= _own_name(one.source)
-    if path.is_relative_to(SKILLS_DIR):
-        raise InputError(
-            f"input target {shown(one.to)} lies below {SKILLS_DIR}, which is for skills",
-            hint="leave it out, or name a path below work/",
-        )
-    return path
+    """Returns the box path of an input, as `input_refs.target_path` does."""
+    return target_path(one.to, _own_name(one.source))
 
 
 def _own_name(source: Path) -> str:
@@ -109,45 +114,104 @@ def _own_name(source: Path) -> str:
     return safe_file_name(name, default="input")
 
 
-class _Plan:
-    """The files of a run's inputs as they are found; refuses as soon as they are too many."""
+class Budget:
+    """What inputs may still have; refuses as soon as they are too many."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, limits: InputLimits) -> None:
+        self._limits = limits
+        self._files = 0
+        self._bytes = 0
+        self._bytes_of_one = 0
+
+    def next_input(self) -> None:
+        """Begins another input."""
+        self._bytes_of_one = 0
+
+    def take(self, size: int, *, files: int = 1) -> None:
+        """Counts files of the input that was begun; raises InputError where they are too many."""
+        self._files += files
+        self._bytes += size
+        self._bytes_of_one += size
+        limits = self._limits
+        if self._bytes_of_one > limits.input_bytes < limits.total_bytes:
+            raise InputError(
+                f"an input has more than {limits.input_bytes / MIB:.0f} MiB",
+                hint="give less, or raise inputs.max_input_bytes",
+            )
+        if self._files > limits.files or self._bytes > limits.total_bytes:
+            raise InputError(
+                f"the inputs have more than {limits.files} files or {limits.total_bytes / MIB:.0f} MiB",
+                hint="give fewer files, or raise inputs.max_total_bytes and sandbox.workspace_bytes",
+            )
+
+
+class FilePlan:
+    """The host files of a run's inputs as they are found, and the targets that are taken."""
+
+    def __init__(self, limits: InputLimits) -> None:
         self.files: dict[PurePosixPath, PlannedFile] = {}
         self.notes: list[str] = []
-        self._max_bytes = max_bytes
-        self._bytes = 0
+        self.budget = Budget(limits)
+        self._targets: set[PurePosixPath] = set()
 
-    def add(self, one: Input) -> None:
-        try:
-            self._find(one.source.resolve(strict=True), target_of(one))
-        except OSError as error:
-            path = shown(str(error.filename or one.source))
-            raise InputError(f"input {path} cannot be read: {error.strerror}") from error
-        except (RuntimeError, ValueError) as error:  # a loop of links, a NUL
-            raise InputError(f"input {shown(str(one.source))} cannot be read: {error}") from error
+    def add(self, one: Input) -> StagedInput:
+        """Adds what the caller's own word names, a link followed."""
+        target = target_of(one)
+        with _readable(str(one.source)):
+            source = one.source.resolve(strict=True)
+            root = source if source.is_dir() else source.parent
+            return self._find(root, source, target, str(one.source))
+
+    def add_below(
+        self, root: Path, relative: PurePosixPath, target: PurePosixPath, source: str
+    ) -> StagedInput:
+        """Adds what lies at `relative` below `root`, which no link on the way leads elsewhere.
+
+        Raises PathEscapeError where one does, InputError where nothing is there.
+        """
+        with _readable(source), open_root(root) as root_fd:
+            os.close(open_inside(root_fd, relative, os.O_PATH))
+            return self._find(root, root / relative, target, source)
+
+    def claim(self, target: PurePosixPath) -> None:
+        """Takes a target; raises InputError where another input has it."""
+        if target in self._targets:
+            raise InputError(f"two inputs are to be {target}", hint="give one of them another target")
+        self._targets.add(target)
 
     def check_nesting(self) -> None:
         """Raises InputError where one file's target is a directory of another's."""
-        for path in {parent for target in self.files for parent in target.parents}:
-            if path in self.files:
+        for path in {parent for target in self._targets for parent in target.parents}:
+            if path in self._targets:
                 raise InputError(f"one input is to be the file {path}, another is to lie below it")
 
-    def _find(self, source: Path, target: PurePosixPath) -> None:
-        info = source.stat()
+    def _find(self, root: Path, source: Path, target: PurePosixPath, said: str) -> StagedInput:
+        self.budget.next_input()
+        before = len(self.files)
+        info = source.lstat()
         if stat.S_ISREG(info.st_mode):
-            self._take(source.parent, source.name, target, info)
+            self._take(root, source, target, info)
         elif stat.S_ISDIR(info.st_mode):
-            self._find_below(source, target)
+            self._find_below(root, source, target)
+        elif stat.S_ISLNK(info.st_mode):
+            raise PathEscapeError(f"input {shown(said)} is a link", hint="name what it leads to")
         else:
             raise InputError(f"input {shown(str(source))} is neither a file nor a folder")
+        new = list(self.files.values())[before:]
+        return StagedInput(
+            name=str(target.relative_to(WORKSPACE)),
+            source=said,
+            files=len(new),
+            size_bytes=sum(file.size for file in new),
+            mime_type=_media_type(new[0]) if stat.S_ISREG(info.st_mode) else "",
+        )
 
-    def _find_below(self, source: Path, target: PurePosixPath) -> None:
+    def _find_below(self, root: Path, source: Path, target: PurePosixPath) -> None:
         before, left = len(self.files), 0
         for entry in _entries(source):
             if entry.is_file(follow_symlinks=False):
                 relative = os.path.relpath(entry.path, source)
-                self._take(source, relative, target / relative, entry.stat(follow_symlinks=False))
+                self._take(root, Path(entry.path), target / relative, entry.stat(follow_symlinks=False))
             else:
                 left += 1
         if left:
@@ -155,21 +219,30 @@ class _Plan:
         if len(self.files) == before:
             self.notes.append(f"input {shown(str(source))} has no files")
 
-    def _take(self, root: Path, relative: str, target: PurePosixPath, info: os.stat_result) -> None:
+    def _take(self, root: Path, source: Path, target: PurePosixPath, info: os.stat_result) -> None:
         box_path(str(target))  # every name of a folder keeps the path rule
-        if not os.access(root / relative, os.R_OK, effective_ids=True):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(root / relative))
-        if target in self.files:
-            raise InputError(f"two inputs are to be {target}", hint="give one of them another target")
+        if not os.access(source, os.R_OK, effective_ids=True):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(source))
+        self.claim(target)
         self.files[target] = PlannedFile(
-            root, PurePosixPath(relative), target, info.st_size, info.st_mode & 0o777
+            root, PurePosixPath(source.relative_to(root)), target, info.st_size, info.st_mode & 0o777
         )
-        self._bytes += info.st_size
-        if len(self.files) > MAX_INPUT_FILES or self._bytes > self._max_bytes:
-            raise InputError(
-                f"the inputs have more than {MAX_INPUT_FILES} files or {self._max_bytes / MIB:.0f} MiB",
-                hint="give fewer files, or raise sandbox.workspace_bytes",
-            )
+        self.budget.take(info.st_size)
+
+
+@contextmanager
+def _readable(source: str) -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        path = shown(str(error.filename or source))
+        raise InputError(f"input {path} cannot be read: {error.strerror}") from error
+    except (RuntimeError, ValueError) as error:  # a loop of links, a NUL
+        raise InputError(f"input {shown(source)} cannot be read: {error}") from error
+
+
+def _media_type(file: PlannedFile) -> str:
+    return media_type(file.relative.name, _read(file, 0, HEAD_BYTES))
 
 
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
@@ -217,7 +290,7 @@ async def _chunks(file: PlannedFile) -> AsyncGenerator[bytes]:
         yield data
 
 
-def _read(file: PlannedFile, offset: int) -> bytes:
+def _read(file: PlannedFile, offset: int, most: int = CHUNK) -> bytes:
     """Opens and closes the file each time: a descriptor that outlives this thread could be lost in a cancel."""
     try:
         with open_root(file.root) as root:
@@ -225,7 +298,7 @@ def _read(file: PlannedFile, offset: int) -> bytes:
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise InputError(f"input {shown(str(file.relative))} is not a regular file any more")
-            return os.pread(descriptor, min(CHUNK, file.size - offset), offset)
+            return os.pread(descriptor, min(most, file.size - offset), file.start + offset)
         finally:
             os.close(descriptor)
     except OSError as error:

@@ -198,7 +198,7 @@ def check_out_dir(directory: Path) -> None:
         raise OutputError(f"{shown(str(existing))} cannot be written", hint="choose another output directory")
 
 
-class _FitNames:
+class FitNames:
     """Passes files on whose names our path rule allows; `skipped` has the others."""
 
     def __init__(self, sink: FileSink) -> None:
@@ -239,7 +239,7 @@ async def collect_outputs(
 async def _collected(
     sandbox: Sandbox, patterns: Sequence[str], limits: CollectLimits, sink: MemorySink | DirectorySink
 ) -> tuple[tuple[CollectedFile, ...], Collection]:
-    fit = _FitNames(sink)
+    fit = FitNames(sink)
     collection = await sandbox.collect(patterns, limits, fit)
     # A file that shrinks while it is read is known to be cut only after it was begun.
     cut = {file.path for file in collection.files if file.truncated}

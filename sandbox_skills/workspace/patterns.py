@@ -13,6 +13,7 @@ from sandbox_skills.workspace.paths import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import PurePosixPath
 
 MAX_PATTERN = 1024
 """Characters of one pattern: four times what a long path in a workspace has."""
@@ -20,6 +21,7 @@ MAX_PATTERN = 1024
 MAX_ALTERNATIVES = 64
 """Patterns that the braces of one pattern may stand for: `{a,b}` ten times over would be 1,024."""
 
+_WILD = re.compile(r"[*?\[]")
 _SET = re.compile(r"\[!?+\]?+[^\]]*\]")
 """A character set. `]` right after the opening stands for itself, as in a shell: hence possessive."""
 
@@ -54,6 +56,12 @@ def parse_pattern(text: str, *, variables: Mapping[str, str] = WORKSPACE_VARIABL
     for segment in segments:
         _check_segment(segment, text)
     return "/".join(_without_repeats(segments)) or "."
+
+
+def literal_patterns(path: PurePosixPath) -> tuple[str, str]:
+    """Returns globs for the path itself and for all below it, whatever characters it has; relative to the workspace."""
+    glob = _WILD.sub(r"[\g<0>]", str(path.relative_to(WORKSPACE) if path.is_absolute() else path))
+    return glob, f"{glob}/**"
 
 
 def _check_text(text: str) -> None:

@@ -1,0 +1,20 @@
+"""What is told of the work: spans for whoever measures, audit events for whoever must answer for it."""
+
+from sandbox_skills.telemetry.audit import AuditEvent, AuditLog, RunStatus
+from sandbox_skills.telemetry.audit_file import AuditFile
+from sandbox_skills.telemetry.events import ToolResponse
+from sandbox_skills.telemetry.redact import REDACTED, redacted_argv, redacted_env
+from sandbox_skills.telemetry.spans import annotate, span
+
+__all__ = [
+    "REDACTED",
+    "AuditEvent",
+    "AuditFile",
+    "AuditLog",
+    "RunStatus",
+    "ToolResponse",
+    "annotate",
+    "redacted_argv",
+    "redacted_env",
+    "span",
+]

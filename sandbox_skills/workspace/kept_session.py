@@ -1,0 +1,260 @@
+"""One session as its keeper sees it: opening, open while it is used, then ended for one of four reasons."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from sandbox_skills.errors import (
+    SandboxSkillsError,
+    SessionBusyError,
+    SessionClosedError,
+    SessionExpiredError,
+    SessionLostError,
+)
+from sandbox_skills.workspace.snapshot import SnapshotLimits, restore_snapshot, take_snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+    from pathlib import Path
+
+    from sandbox_skills.workspace.manager import WorkspaceManager
+    from sandbox_skills.workspace.session import Session
+    from sandbox_skills.workspace.snapshot import Snapshot
+
+logger = logging.getLogger(__name__)
+
+End = Literal["closed", "expired", "lost", "failed"]
+State = Literal["opening", "open", "closed", "expired", "lost", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPolicy:
+    """How long sessions last, in seconds, and what one takes at a time.
+
+    `serialise` lets a second run wait for its turn, `refuse` answers SessionBusyError.
+    """
+
+    idle_seconds: float = 900.0  # a conversation that pauses longer has usually ended
+    max_age_seconds: float = 3600.0  # a working hour; what is to last longer goes on from a snapshot
+    concurrency: Literal["serialise", "refuse"] = "serialise"
+    max_per_tenant: int = 16  # each holds a box: 8 GiB of memory at the usual limit
+    snapshot: SnapshotLimits = field(default_factory=SnapshotLimits)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """A session that lives. `generation` counts from 0 how often its name began anew; times are seconds."""
+
+    id: str
+    generation: int
+    age: float
+    idle: float
+    busy: bool
+
+
+class KeptSession:
+    """The life of one session. `keep` is run once, by a task of its own; all else is called by others meanwhile."""
+
+    def __init__(
+        self,
+        manager: WorkspaceManager,
+        session_id: str,
+        *,
+        tenant: str,
+        policy: SessionPolicy,
+        snapshots: Path | None = None,
+        restore: Snapshot | None = None,
+        before: KeptSession | None = None,
+    ) -> None:
+        self.id = session_id
+        self.tenant = tenant
+        self.generation: int = 0 if before is None else before.generation + 1
+        self.before = before
+        self.snapshot: Snapshot | None = None
+        self._manager = manager
+        self._policy = policy
+        self._snapshots = snapshots
+        self._restore = restore
+        self._state: State = "opening"
+        self._opened: asyncio.Future[Session] = asyncio.get_running_loop().create_future()
+        self._task: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self._gone = asyncio.Event()
+        self._lock = asyncio.Lock()
+        self._joining = 0
+        self._users = 0
+        self._born = self._used = time.monotonic()
+        self._lasted = ""
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended or is about to."""
+        return self._state not in {"opening", "open"}
+
+    @property
+    def remembered(self) -> bool:
+        """Whether it ended by itself, so that whoever comes back must be told."""
+        return self._state in {"expired", "lost"}
+
+    def info(self) -> SessionInfo:
+        """Returns what is told of a session that lives."""
+        now = time.monotonic()
+        busy = self._users > 0
+        idle = 0.0 if busy else now - self._used
+        return SessionInfo(self.id, self.generation, age=now - self._born, idle=idle, busy=busy)
+
+    def error(self) -> SandboxSkillsError:
+        """Returns why it cannot be used any more."""
+        match self._state:
+            case "expired":
+                kept = self.snapshot is not None
+                return SessionExpiredError(
+                    f"session {self.id!r} expired after {self._lasted}; its workspace is gone",
+                    hint="open it with its snapshot, or anew" if kept else "open it anew",
+                    resumable=kept,
+                )
+            case "lost":
+                return SessionLostError(
+                    f"the sandbox of session {self.id!r} is gone, and its files with it",
+                    hint="open it with a snapshot that was taken before, or anew",
+                )
+            case _:
+                return SessionClosedError(f"session {self.id!r} was closed")
+
+    # The keeper
+
+    async def keep(self) -> None:
+        """Opens the workspace, waits until the session is over, and ends it. Raises nothing."""
+        self._task = asyncio.current_task()
+        try:
+            if not self.over:
+                await self._keep()
+        except asyncio.CancelledError:
+            self._fail(SessionClosedError(f"session {self.id!r} was closed"))
+        except Exception as error:  # noqa: BLE001  # whoever waits for the session hears of it
+            self._fail(error)
+        finally:
+            self.abandon()
+
+    async def _keep(self) -> None:
+        async with self._manager.session(tenant=self.tenant, name=self.id) as session:
+            if self._restore is not None:
+                limits = self._policy.snapshot
+                await restore_snapshot(session.sandbox, self._restore, tenant=self.tenant, limits=limits)
+            self._born = self._used = time.monotonic()
+            self._state = "open"
+            self._opened.set_result(session)
+            if self.before is not None:
+                self.before.discard()
+                self.before = None
+            while self._state == "open":
+                if (left := self._left()) <= 0:
+                    await self._expire(session)
+                    return
+                self._changed.clear()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._changed.wait(), left)
+
+    def _left(self) -> float:
+        now = time.monotonic()
+        age = self._born + self._policy.max_age_seconds - now
+        return age if self._users else min(age, self._used + self._policy.idle_seconds - now)
+
+    async def _expire(self, session: Session) -> None:
+        """Takes no more runs, lets one that is under way end, and keeps the files where there is a place for them."""
+        self._state = "expired"
+        aged = time.monotonic() - self._born >= self._policy.max_age_seconds
+        self._lasted = (
+            f"{self._policy.max_age_seconds:g} s"
+            if aged
+            else f"{self._policy.idle_seconds:g} s without a run"
+        )
+        async with self._lock:
+            if self._snapshots is None or not session.sandbox.alive:
+                return
+            path = self._snapshots / f"{secrets.token_hex(16)}.tar"
+            try:
+                self.snapshot = await take_snapshot(
+                    session.sandbox, path, tenant=self.tenant, limits=self._policy.snapshot
+                )
+            except SandboxSkillsError as error:
+                logger.warning("session %r leaves no snapshot: %s", self.id, error.message)
+
+    def _fail(self, error: Exception) -> None:
+        if self._opened.done():
+            logger.warning("session %r did not end as it should: %s", self.id, error)
+            return
+        self._state = "failed"
+        self._opened.set_exception(error)
+        self._opened.exception()  # marks it as seen: perhaps nobody waits any more
+
+    def abandon(self) -> None:
+        """Says that the keeper is gone, even one that never began."""
+        if not self._opened.done():
+            self._fail(SessionClosedError(f"session {self.id!r} was closed"))
+        self._gone.set()
+
+    # Its users
+
+    async def joined(self) -> Session:
+        """Returns the session once it is open; raises why it could not be. The last to give up waiting ends it."""
+        self._joining += 1
+        try:
+            return await asyncio.shield(self._opened)
+        except asyncio.CancelledError:
+            if self._joining == 1 and not self._opened.done():
+                self.end("closed")
+            raise
+        finally:
+            self._joining -= 1
+
+    @asynccontextmanager
+    async def turn(self, session: Session) -> AsyncGenerator[None]:
+        """Gives the session to one user at a time; raises why it cannot be used."""
+        self._check(session)
+        if self._policy.concurrency == "refuse" and self._lock.locked():
+            raise SessionBusyError(
+                f"a run is under way in session {self.id!r}", hint="wait until it has ended"
+            )
+        self._users += 1
+        try:
+            async with self._lock:
+                self._check(session)
+                yield
+        finally:
+            self._users -= 1
+            self._used = time.monotonic()
+            self._changed.set()
+
+    def _check(self, session: Session) -> None:
+        if not self.over and not session.sandbox.alive:
+            self.end("lost")
+        if self.over:
+            raise self.error()
+
+    def end(self, reason: End) -> None:
+        """Ends the session now, a run that is under way too; what has ended for another reason keeps that one."""
+        if self._state == "open":
+            self._state = reason
+            self._changed.set()
+        elif self._task is not None and self._state in {"opening", "expired"}:
+            self._task.cancel()
+        elif self._state == "opening":
+            self._state = reason
+
+    async def close(self) -> None:
+        """Ends the session and waits until nothing of it is left."""
+        self.end("closed")
+        await self._gone.wait()
+
+    def discard(self) -> None:
+        """Removes the snapshot that an expired session has left."""
+        if self.snapshot is not None:
+            self.snapshot.path.unlink(missing_ok=True)
+            self.snapshot = None

@@ -1,0 +1,83 @@
+"""What users of a session hold: runs one after another, snapshots, and the end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sandbox_skills.errors import SandboxLostError
+from sandbox_skills.workspace.run_audit import audited
+from sandbox_skills.workspace.snapshot import take_snapshot
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sandbox_skills.catalog.pins import Pin
+    from sandbox_skills.engines.base import OutputSink
+    from sandbox_skills.telemetry import AuditLog
+    from sandbox_skills.workspace.kept_session import KeptSession, SessionInfo
+    from sandbox_skills.workspace.request import RunRequest
+    from sandbox_skills.workspace.result import RunResult
+    from sandbox_skills.workspace.session import Session
+    from sandbox_skills.workspace.snapshot import Snapshot, SnapshotLimits
+    from sandbox_skills.workspace.staging import StagedSkill
+
+
+class LiveSession:
+    """A session that others may use as well. It needs no closing: it expires when nobody uses it.
+
+    Every method but `stage` raises SessionExpiredError, SessionLostError or SessionClosedError once it has ended.
+    """
+
+    def __init__(
+        self, session: Session, kept: KeptSession, audit: AuditLog | None, limits: SnapshotLimits
+    ) -> None:
+        self._session = session
+        self._kept = kept
+        self._audit = audit
+        self._limits = limits
+
+    @property
+    def id(self) -> str:
+        """What its users call it."""
+        return self._kept.id
+
+    @property
+    def info(self) -> SessionInfo:
+        """How old it is, and how long nobody has used it."""
+        return self._kept.info()
+
+    async def stage(self, skill_dir: Path, *, pin: Pin | None = None) -> StagedSkill:
+        """Copies a skill into the store as `Session.stage` does."""
+        return await self._session.stage(skill_dir, pin=pin)
+
+    async def run(
+        self, staged: StagedSkill, request: RunRequest, *, on_output: OutputSink | None = None
+    ) -> RunResult:
+        """Runs one command as `Session.run` does, when it is its turn; raises SessionBusyError where none wait.
+
+        A box that is lost meanwhile is a SessionLostError.
+        """
+        tenant = self._kept.tenant
+        with audited(self._audit, request, tenant=tenant, session=self.id) as run:
+            run.staged = staged
+            async with self._kept.turn(self._session):
+                run.elsewhere = True
+                try:
+                    result = await self._session.run(staged, request, on_output=on_output)
+                except SandboxLostError as error:
+                    self._kept.end("lost")
+                    raise self._kept.error() from error
+                if not result.outcome.sandbox_lives:
+                    self._kept.end("lost")
+                return result
+
+    async def snapshot(self, path: Path) -> Snapshot:
+        """Writes the files of `work/` and `out/` to a tar at `path`, which is the caller's to remove."""
+        async with self._kept.turn(self._session):
+            return await take_snapshot(
+                self._session.sandbox, path, tenant=self._kept.tenant, limits=self._limits
+            )
+
+    async def close(self) -> None:
+        """Ends the session and what runs in it, for all who use it."""
+        await self._kept.close()

@@ -1,0 +1,151 @@
+"""A request checked against a staged skill, with all it comes to. Starts nothing and makes nothing."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sandbox_skills.errors import RequestError, ScriptNotFoundError
+from sandbox_skills.spec import CollectLimits, Command, Limits
+from sandbox_skills.workspace import editor
+from sandbox_skills.workspace.commands import check_words, scripts_hint
+from sandbox_skills.workspace.input_plan import InputRules, RunInputs
+from sandbox_skills.workspace.interpreters import read_head, script_argv
+from sandbox_skills.workspace.layout import (
+    WORKSPACE_VARIABLES,
+    run_directory,
+    run_environment,
+    skill_link,
+    working_directory,
+)
+from sandbox_skills.workspace.output_spec import plan_outputs
+from sandbox_skills.workspace.outputs import check_out_dir
+from sandbox_skills.workspace.patterns import parse_patterns
+from sandbox_skills.workspace.request import Argv, Script, Shell, within_ceiling
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path, PurePosixPath
+
+    from sandbox_skills.workspace.output_spec import OutputPlan
+    from sandbox_skills.workspace.request import Invocation, RunRequest
+    from sandbox_skills.workspace.staging import StagedSkill
+
+
+@dataclass(frozen=True, slots=True)
+class RunRules:
+    """What an operator lets runs have: the usual limits, the longest time, what is collected, which inputs."""
+
+    limits: Limits = field(default_factory=Limits)
+    collect: CollectLimits = field(default_factory=CollectLimits)
+    wall_ceiling: float = 900.0  # a model that waits longer has lost its way
+    inputs: InputRules = field(default_factory=InputRules)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyRun:
+    """A request that was checked, with all it comes to.
+
+    `root` is the box path of the skill as this run has it. `plan` is there where outputs are asked for as a tool
+    does; `patterns`, `collect` and `out_dir` say what is collected either way.
+    """
+
+    run_id: str
+    skill: str
+    staged: StagedSkill
+    root: PurePosixPath
+    request: RunRequest
+    command: Command
+    limits: Limits
+    collect: CollectLimits
+    patterns: tuple[str, ...] = ()
+    plan: OutputPlan | None = None
+    inputs: RunInputs = field(default_factory=RunInputs)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def out_dir(self) -> Path | None:
+        """Where collected files are saved on the host; None keeps them in memory."""
+        return self.request.out_dir
+
+
+def ready_run(staged: StagedSkill, host: Path, request: RunRequest, rules: RunRules) -> ReadyRun:
+    """Returns what a request comes to, but for its inputs; raises RequestError.
+
+    `host` is where the staged copy lies. Reads the disk only as `reads_disk` says.
+    """
+    run_id = secrets.token_hex(8)
+    name = request.skill_name or staged.name
+    root = skill_link(name) if request.writable_skill else staged.box_path
+    variables = {**WORKSPACE_VARIABLES, "RUN_DIR": str(run_directory(run_id))}
+    limits, warnings = within_ceiling(request.limits or rules.limits, request.timeout, rules.wall_ceiling)
+    ceiling = request.collect or rules.collect
+    plan = _plan(request, ceiling, variables)
+    if request.out_dir is not None and request.outputs:
+        check_out_dir(request.out_dir)
+    return ReadyRun(
+        run_id=run_id,
+        skill=name,
+        staged=staged,
+        root=root,
+        request=request,
+        command=_command(root, host, request, name=name, run_id=run_id, variables=variables),
+        limits=limits,
+        collect=plan.limits if plan is not None else ceiling,
+        patterns=plan.patterns if plan is not None else parse_patterns(request.outputs, variables=variables),
+        plan=plan,
+        warnings=warnings,
+    )
+
+
+def reads_disk(request: RunRequest) -> bool:
+    """Tells whether checking the request looks at the host's disk, which belongs in a worker thread."""
+    saves = request.out_dir is not None and bool(request.outputs)
+    return isinstance(request.invocation, Script) or saves
+
+
+def _plan(request: RunRequest, ceiling: CollectLimits, variables: Mapping[str, str]) -> OutputPlan | None:
+    if request.wanted is None:
+        return None
+    if request.outputs or request.out_dir is not None:
+        raise RequestError("outputs are asked for in two ways: give either outputs and out_dir, or wanted")
+    return plan_outputs(request.wanted, ceiling=ceiling, variables=variables)
+
+
+def _command(
+    root: PurePosixPath,
+    host: Path,
+    request: RunRequest,
+    *,
+    name: str,
+    run_id: str,
+    variables: Mapping[str, str],
+) -> Command:
+    argv = _argv(root, host, request.invocation)
+    check_words(argv)
+    editor.check_editor(request.editor_text, request.env)
+    extra = {**(editor.ENVIRONMENT if request.editor_text else {}), **request.env, **request.grants}
+    return Command(
+        argv=argv,
+        env=run_environment(root, skill_name=name, run_id=run_id, extra=extra),
+        cwd=working_directory(request.cwd, skill=root, variables=variables),
+        stdin=request.stdin,
+    )
+
+
+def _argv(root: PurePosixPath, host: Path, invocation: Invocation) -> tuple[str, ...]:
+    match invocation:
+        case Argv(argv):
+            return argv
+        case Shell(text):
+            return ("bash", "-c", text) if text.strip() else ()
+        case Script(path, args):
+            return script_argv(root, path, args, _head(host, path))
+
+
+def _head(host: Path, script: str) -> bytes:
+    try:
+        return read_head(host, script)
+    except ScriptNotFoundError as error:
+        raise ScriptNotFoundError(error.message, hint=scripts_hint(host, script)) from error

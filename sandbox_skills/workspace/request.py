@@ -1,0 +1,84 @@
+"""What a caller asks for: one command of one skill, what it is given, and what is wanted of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from sandbox_skills.spec import CollectLimits, Limits
+    from sandbox_skills.workspace.input_plan import AnyInput
+    from sandbox_skills.workspace.output_spec import OutputRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Argv:
+    """A program and its arguments, run as they are."""
+
+    argv: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """A command line for the box's `bash -c`, given to it as one argument."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script of the skill, by its path in it; the interpreter is chosen by extension, then shebang."""
+
+    path: str
+    args: tuple[str, ...] = ()
+
+
+Invocation = Argv | Shell | Script
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """One run of a skill. Everything is checked before anything starts.
+
+    `skill_name` is what SKILL_NAME says, the folder's name where it is empty. `timeout` is seconds, cut to the ceiling;
+    0 is the usual time. `editor_text` is what a program finds that starts $EDITOR. `writable_skill` runs a private
+    copy of the skill, which a session keeps. `grants` are secret variables that a policy gives this skill: a box that
+    was given some runs no other skill.
+
+    Outputs are asked for in one of two ways. `outputs` are globs relative to the workspace; `out_dir` is where they
+    are saved, None keeps them in memory. `wanted` asks as a tool does, and the result has a `report`.
+    """
+
+    invocation: Invocation
+    skill_name: str = ""
+    cwd: str = ""
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    grants: Mapping[str, str] = field(default_factory=dict[str, str])
+    stdin: bytes | None = None
+    editor_text: str = ""
+    timeout: float = 0.0
+    writable_skill: bool = False
+    inputs: tuple[AnyInput, ...] = ()
+    outputs: tuple[str, ...] = ()
+    out_dir: Path | None = None
+    wanted: OutputRequest | None = None
+    limits: Limits | None = None
+    collect: CollectLimits | None = None
+
+
+def within_ceiling(limits: Limits, timeout: float, ceiling: float) -> tuple[Limits, tuple[str, ...]]:
+    """Returns the limits of a run that asks for `timeout` seconds, and a warning where it gets fewer.
+
+    What is not positive asks for nothing. A model cannot know the ceiling, so it is told and not refused.
+    """
+    if not timeout > 0:  # NaN too
+        return limits, ()
+    if timeout <= ceiling:
+        return replace(limits, wall_seconds=timeout), ()
+    asked = f"{timeout:g} s were" if math.isfinite(timeout) else "no end was"
+    warning = f"{asked} asked for, but no run may take more than {ceiling:g} s"
+    return replace(limits, wall_seconds=ceiling), (warning,)

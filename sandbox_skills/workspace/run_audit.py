@@ -1,0 +1,131 @@
+"""One audit event for each run, whatever becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sandbox_skills.errors import EngineError, RequestError, SandboxSkillsError
+from sandbox_skills.spec import ending_dict
+from sandbox_skills.telemetry import AuditEvent, redacted_argv, redacted_env
+from sandbox_skills.workspace.input_refs import InputRef
+from sandbox_skills.workspace.request import Argv, Script, Shell
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from sandbox_skills.spec import Outcome
+    from sandbox_skills.telemetry import AuditLog, RunStatus
+    from sandbox_skills.workspace.input_plan import AnyInput
+    from sandbox_skills.workspace.ready import ReadyRun
+    from sandbox_skills.workspace.request import Invocation, RunRequest
+    from sandbox_skills.workspace.result import RunResult
+    from sandbox_skills.workspace.staging import StagedSkill
+
+
+@dataclass(slots=True)
+class AuditedRun:
+    """What is known of a run so far. `elsewhere` is set where another record has become responsible for it."""
+
+    request: RunRequest
+    skill: str = ""
+    staged: StagedSkill | None = None
+    ready: ReadyRun | None = None
+    outcome: Outcome | None = None
+    result: RunResult | None = None
+    elsewhere: bool = False
+
+
+@contextmanager
+def audited(
+    log: AuditLog | None, request: RunRequest, *, tenant: str, session: str = "", skill: str = ""
+) -> Generator[AuditedRun]:
+    """Writes down one event when the block is left, however it is; none where `elsewhere` was set by then."""
+    run = AuditedRun(request, request.skill_name or skill)
+    started = time.monotonic()
+    failure: BaseException | None = None
+    try:
+        yield run
+    except BaseException as error:
+        failure = error
+        raise
+    finally:
+        if log is not None and not run.elsewhere:
+            seconds = time.monotonic() - started
+            log.record(_event(run, failure, tenant=tenant, session=session, seconds=seconds))
+
+
+def _event(
+    run: AuditedRun, failure: BaseException | None, *, tenant: str, session: str, seconds: float
+) -> AuditEvent:
+    request, ready, staged, result = run.request, run.ready, run.staged, run.result
+    env = {**request.env, **request.grants}
+    argv = ready.command.argv if ready is not None else _words(request.invocation)
+    hit = result.limits_hit if result is not None else run.outcome.limits_hit if run.outcome else ()
+    return AuditEvent(
+        tenant=tenant,
+        status=_status(failure, run.outcome),
+        session=session,
+        run_id=ready.run_id if ready is not None else "",
+        skill=ready.skill if ready is not None else run.skill or (staged.name if staged is not None else ""),
+        digest=staged.digest if staged is not None else "",
+        command=redacted_argv(argv, env, frozenset(request.grants)),
+        cwd=str(ready.command.cwd) if ready is not None else request.cwd,
+        env=redacted_env(env, frozenset(request.grants)),
+        inputs=tuple(map(_named, request.inputs)),
+        outputs=tuple(str(file.path) for file in result.files) if result is not None else (),
+        artifacts=_artifacts(result),
+        limits_hit=tuple(sorted(hit)),
+        ending=ending_dict(run.outcome.ending) if run.outcome is not None else None,
+        code=_code(failure),
+        seconds=round(seconds, 6),
+    )
+
+
+def _status(failure: BaseException | None, outcome: Outcome | None) -> RunStatus:
+    match failure:
+        case None:
+            return "ended"
+        case asyncio.CancelledError():
+            return "cancelled"
+        case RequestError():
+            # An output that cannot be saved is found out when all is done.
+            return "refused" if outcome is None else "ended"
+        case EngineError():
+            return "sandbox_error"
+        case _:
+            return "failed"
+
+
+def _code(failure: BaseException | None) -> str:
+    match failure:
+        case None:
+            return ""
+        case SandboxSkillsError():
+            return failure.code
+        case _:
+            return type(failure).__name__
+
+
+def _words(invocation: Invocation) -> tuple[str, ...]:
+    match invocation:
+        case Argv(argv):
+            return argv
+        case Shell(text):
+            return ("bash", "-c", text)
+        case Script(path, args):
+            return (path, *args)
+
+
+def _named(one: AnyInput) -> str:
+    return one.source if isinstance(one, InputRef) else str(Path(one.source))
+
+
+def _artifacts(result: RunResult | None) -> tuple[str, ...]:
+    if result is None or result.report is None:
+        return ()
+    return tuple(artifact.ref for artifact in result.report.artifacts)

@@ -1,0 +1,191 @@
+"""One workspace and what a run in it goes through: inputs, places, the command, outputs, the report."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from sandbox_skills.errors import SandboxSkillsError
+from sandbox_skills.spec import Collection, Exited, Stopped
+from sandbox_skills.telemetry import annotate, span
+from sandbox_skills.workspace.editor import editor_files
+from sandbox_skills.workspace.hints import hints
+from sandbox_skills.workspace.in_box import private_copy
+from sandbox_skills.workspace.input_stage import stage_inputs
+from sandbox_skills.workspace.layout import DIRECTORIES, SKILLS_DIR, run_directory, skill_link
+from sandbox_skills.workspace.memory import WorkspaceMemory
+from sandbox_skills.workspace.outputs import collect_outputs
+from sandbox_skills.workspace.report import OutputReport, Saving, counted, report_of, save_outputs
+from sandbox_skills.workspace.result import RunResult
+from sandbox_skills.workspace.run_audit import audited
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from sandbox_skills.catalog.pins import Pin
+    from sandbox_skills.engines.base import OutputSink, Sandbox
+    from sandbox_skills.spec import Ending, Outcome
+    from sandbox_skills.workspace.inputs import StagedInput
+    from sandbox_skills.workspace.manager import WorkspaceManager
+    from sandbox_skills.workspace.outputs import CollectedFile
+    from sandbox_skills.workspace.ready import ReadyRun
+    from sandbox_skills.workspace.request import RunRequest
+    from sandbox_skills.workspace.run_audit import AuditedRun
+    from sandbox_skills.workspace.staging import StagedSkill
+
+
+class Session:
+    """One workspace: the files of one sandbox, kept over its runs. `name` is what audit events call it."""
+
+    def __init__(self, manager: WorkspaceManager, sandbox: Sandbox, *, tenant: str, name: str = "") -> None:
+        self._manager = manager
+        self._tenant = tenant
+        self.name = name
+        self.sandbox = sandbox
+        self.memory = WorkspaceMemory()
+
+    async def stage(self, skill_dir: Path, *, pin: Pin | None = None) -> StagedSkill:
+        """Copies a skill into the store, unless it is there; this session can run it at once.
+
+        Raises SkillChangedError where the skill is not what `pin` says.
+        """
+        return await self._manager.stage(skill_dir, tenant=self._tenant, pin=pin)
+
+    async def run(
+        self, staged: StagedSkill, request: RunRequest, *, on_output: OutputSink | None = None
+    ) -> RunResult:
+        """Runs one command of a staged skill and collects its outputs.
+
+        A command that fails is a result. Raises RequestError before the command is started, EngineError when the
+        sandbox fails, OutputError and PathEscapeError when all is done but the outputs cannot be saved.
+        """
+        audit = self._manager.services.audit
+        with audited(audit, request, tenant=self._tenant, session=self.name) as run:
+            run.staged = staged
+            ready = await self._manager.check(staged, request, self.memory, tenant=self._tenant)
+            return await self.execute(run, ready, on_output)
+
+    async def run_ready(self, ready: ReadyRun, *, on_output: OutputSink | None = None) -> RunResult:
+        """Runs what `WorkspaceManager.prepare` has checked, once. Raises as `run` does."""
+        audit = self._manager.services.audit
+        with audited(audit, ready.request, tenant=self._tenant, session=self.name) as run:
+            run.staged = ready.staged
+            return await self.execute(run, ready, on_output)
+
+    async def execute(self, run: AuditedRun, ready: ReadyRun, on_output: OutputSink | None) -> RunResult:
+        """Runs what was checked and tells `run` how far it came; whoever made `run` writes it down."""
+        run.ready = ready
+        about = {"skill": ready.skill, "digest": ready.staged.digest}
+        self.memory.grants.admit(ready.staged.digest, grants=bool(ready.request.grants))
+        staged = await self._make_ready(ready, about)
+        with span("workspace.run", **about) as current:
+            # One round trip for both: a box takes up messages in the order in which they were begun.
+            note, outcome = await asyncio.gather(
+                self._make_places(ready),
+                self.sandbox.run(ready.command, limits=ready.limits, on_output=on_output),
+            )
+            run.outcome = outcome
+            annotate(
+                current,
+                ending=_ending_text(outcome.ending),
+                bytes=outcome.stdout_bytes + outcome.stderr_bytes,
+            )
+        files, collection = await self._collected(ready, outcome, about)
+        files, report = await self._reported(ready, outcome, files, about)
+        run.result = RunResult(
+            run_id=ready.run_id,
+            skill=ready.skill,
+            digest=ready.staged.digest,
+            outcome=outcome,
+            files=files,
+            skipped=collection.skipped,
+            limits_hit=outcome.limits_hit | collection.limits_hit,
+            notes=(*ready.staged.notes, *ready.inputs.notes, *ready.warnings, *note),
+            staged_inputs=staged,
+            hints=hints(outcome),
+            report=report,
+        )
+        return run.result
+
+    async def _make_ready(self, ready: ReadyRun, about: dict[str, str]) -> tuple[StagedInput, ...]:
+        """Puts into the workspace what the request brings; most bring nothing."""
+        request = ready.request
+        if not (request.inputs or request.editor_text or request.writable_skill):
+            return ()
+        with span("workspace.stage.inputs", **about) as current:
+            if request.writable_skill:
+                await self._copy_skill(ready)
+            if request.editor_text:
+                for path, content, mode in editor_files(request.editor_text):
+                    await self.sandbox.put(path, _once(content), mode=mode)
+            artifacts = self._manager.services.artifacts
+            staged = await stage_inputs(self.sandbox, ready.inputs, artifacts, tenant=self._tenant)
+            annotate(current, bytes=sum(row.size_bytes for row in staged))
+        return staged
+
+    async def _copy_skill(self, ready: ReadyRun) -> None:
+        """Makes the private copy; what an earlier run of the same skill changed in its own stays."""
+        copies, digest = self.memory.copies, ready.staged.digest
+        keep = copies.pop(ready.root, None) == digest
+        await self.sandbox.prepare(dirs=[SKILLS_DIR])
+        await private_copy(self.sandbox, ready.staged.box_path, ready.root, keep=keep)
+        copies[ready.root] = digest
+
+    async def _make_places(self, ready: ReadyRun) -> tuple[str, ...]:
+        """Makes what a run finds in its workspace; returns a note where an earlier run is in the way.
+
+        That is no reason to refuse: in a full workspace the run may be there to make room. A box that is lost is
+        told by the run.
+        """
+        links = {} if ready.request.writable_skill else {skill_link(ready.skill): ready.staged.box_path}
+        try:
+            await self.sandbox.prepare(dirs=[run_directory(ready.run_id), *DIRECTORIES], links=links)
+        except SandboxSkillsError as error:
+            return (f"the workspace could not be made ready: {error.message}",)
+        return ()
+
+    async def _collected(
+        self, ready: ReadyRun, outcome: Outcome, about: dict[str, str]
+    ) -> tuple[tuple[CollectedFile, ...], Collection]:
+        if not ready.patterns or not outcome.sandbox_lives:
+            return (), Collection()
+        with span("workspace.collect", **about) as current:
+            found = await collect_outputs(self.sandbox, ready.patterns, ready.collect, ready.request.out_dir)
+            annotate(current, files=len(found[0]), bytes=sum(file.size for file in found[0]))
+        return found
+
+    async def _reported(
+        self, ready: ReadyRun, outcome: Outcome, files: tuple[CollectedFile, ...], about: dict[str, str]
+    ) -> tuple[tuple[CollectedFile, ...], OutputReport | None]:
+        """Returns the files that count and what is told of them, saved where that was asked for."""
+        plan = ready.plan
+        if plan is None:
+            return files, None
+        with span("workspace.inline", **about) as current:
+            files, warnings = counted(files, outcome)
+            report = report_of(files, plan, warnings=(*ready.warnings, *warnings))
+            saving = Saving(
+                self._manager.services.artifacts,
+                self._tenant,
+                ready.skill,
+                ready.staged.digest,
+                ready.run_id,
+            )
+            report = await save_outputs(files, plan, report, saving)
+            annotate(current, files=len(report.output_files), saved=len(report.artifacts))
+        return files, report
+
+
+def _ending_text(ending: Ending) -> str:
+    match ending:
+        case Exited(code):
+            return f"exited {code}"
+        case Stopped(reason):
+            return f"stopped {reason}"
+        case _:
+            return f"signalled {ending.signal}"
+
+
+async def _once(content: bytes) -> AsyncIterator[bytes]:
+    yield content
