@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from sandbox_skills.catalog.diagnostics import Diagnostic
     from sandbox_skills.catalog.manifest_json import JsonObject, JsonValue
 
+NO_CHARACTER = "holds half a surrogate pair, which is no character"
+
 DEFINE_TOOL = ToolSpec(
     name="define_tool",
     description="Creates a tool, or replaces one that was created so. Its handler runs in the sandbox.",
@@ -94,7 +96,13 @@ def read_definition(
     """
     check_call(DEFINE_TOOL, arguments)
     given = cast("JsonObject", arguments)
-    wrong: list[Violation] = []
+    wrong = [
+        Violation(name, NO_CHARACTER)
+        for name in ("name", "description", "code", "parameters")
+        if not _is_unicode(given.get(name))
+    ]
+    if wrong:
+        raise ToolDefinitionError(DEFINE_TOOL.name, wrong)
     language = cast("Language", given.get("language", "python"))
     taken = {DEFINE_TOOL.name, REMOVE_TOOL.name, *reserved}
     tool, diagnostics = _tool(given, language, frozenset(taken), wrong)
@@ -105,6 +113,15 @@ def read_definition(
     if tool is None or wrong:
         raise ToolDefinitionError(DEFINE_TOOL.name, wrong[:MAX_VIOLATIONS])
     return ToolDefinition(tool, source, persistent, diagnostics)
+
+
+def _is_unicode(value: JsonValue) -> bool:
+    """Whether every text in `value` can be written to a file."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _tool(
@@ -137,11 +154,15 @@ def _parameters(value: JsonValue, wrong: list[Violation]) -> JsonValue:
     if value is None or value == "":
         return None
     try:
-        return read_json(value if isinstance(value, str) else json.dumps(value)).value
+        parameters = read_json(value if isinstance(value, str) else json.dumps(value)).value
     except JsonError as error:
         message = f"{error.rule.summary}: {error.problem}"
         wrong.append(Violation("parameters", message, error.line, error.column))
         return None
+    if not _is_unicode(parameters):
+        wrong.append(Violation("parameters", NO_CHARACTER))
+        return None
+    return parameters
 
 
 def _described(parameters: Mapping[str, JsonObject]) -> Mapping[str, JsonObject]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from sandbox_skills.catalog.pins import Pin, parse_pins, render_pins
 from sandbox_skills.catalog.skill_file import Stamp, settled, stamp_of
+from sandbox_skills.directories import make_private
 from sandbox_skills.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class LockFile:
     def _changing(self) -> Generator[dict[str, Pin]]:
         """Gives the pins to change and writes them afterwards; nobody else writes in between."""
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self.path.parent)
             with self._lock, _exclusive(self.path.parent):
                 pins = dict(self._read())
                 yield pins

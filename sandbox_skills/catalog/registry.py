@@ -65,7 +65,7 @@ class SkillRegistry:
         if spec is not None:
             return spec
         near = self.near(name)
-        hint = f"Did you mean {' or '.join(near)}?" if near else "See the list of skills."
+        hint = f"did you mean {' or '.join(near)}?" if near else "see the list of skills"
         raise SkillNotFoundError(f"no skill is named {one_line(name, _MAX_ASKED)!r}", hint=hint, near=near)
 
     def near(self, name: str) -> tuple[str, ...]:

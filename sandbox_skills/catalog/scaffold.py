@@ -43,11 +43,19 @@ _FORMS: Mapping[Language, _Form] = MappingProxyType(
 )
 
 
-def scaffold(name: str, *, language: Language = "python", tool: bool = False) -> dict[str, str]:
-    """Returns the text of each file of a new skill by its path; those below `scripts/` are to be executable.
+@dataclass(frozen=True, slots=True)
+class NewSkill:
+    """A new skill: the text of each file by its path, and a command line that runs it in its folder.
 
-    Raises CommandError for a name that the specification does not allow.
+    Files below `scripts/` are to be executable.
     """
+
+    files: Mapping[str, str]
+    call: str
+
+
+def scaffold(name: str, *, language: Language = "python", tool: bool = False) -> NewSkill:
+    """Returns a skill to start from. Raises CommandError for a name that the specification does not allow."""
     if not _NAME.fullmatch(name) or len(name) > MAX_NAME:
         raise CommandError(
             f"{name!r} cannot be the name of a skill",
@@ -72,7 +80,7 @@ def scaffold(name: str, *, language: Language = "python", tool: bool = False) ->
         "tests/basic.yaml": templates.CASES,
         **({"tools.json": templates.MANIFEST} if tool else {}),
     }
-    return {path: _filled(text, words) for path, text in files.items()}
+    return NewSkill({path: _filled(text, words) for path, text in files.items()}, words["call"])
 
 
 def _filled(text: str, words: Mapping[str, str]) -> str:

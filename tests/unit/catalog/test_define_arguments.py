@@ -18,7 +18,7 @@ from sandbox_skills.catalog import (
     parse_skill,
     read_definition,
 )
-from sandbox_skills.catalog.define_arguments import manifest_text, skill_name
+from sandbox_skills.catalog.define_arguments import NO_CHARACTER, manifest_text, skill_name
 from sandbox_skills.catalog.define_files import MARKER, skill_files, tool_of
 from sandbox_skills.catalog.tool_spec import manifest_entry
 from sandbox_skills.errors import ToolCallError, ToolDefinitionError
@@ -236,6 +236,29 @@ def test_files_are_known_again_and_not_when_anything_has_changed() -> None:
     assert tool_of({MARKER: b"[]"}) is None
 
 
+def is_broken(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("description", "\ud800"),
+        ("code", "return '\ud800'"),
+        ("parameters", '{"p": {"type": "string", "description": "\\ud800"}}'),
+        ("parameters", {"p": {"type": "string", "description": "\udfff"}}),
+    ],
+)
+def test_half_a_character_is_refused_where_it_stands(field: str, value: object) -> None:
+    with pytest.raises(ToolDefinitionError) as caught:
+        read_definition({**SEED, field: value})
+    assert [(item.field, item.message) for item in caught.value.violations] == [(field, NO_CHARACTER)]
+
+
+def test_an_escape_in_code_is_the_program_s_own() -> None:
+    read_definition({**SEED, "code": "return {'x': '\\ud800'}"})
+
+
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,63}", fullmatch=True) | st.sampled_from(["null", "true", "on", "y"])
 
 
@@ -251,7 +274,11 @@ def test_whatever_is_defined_is_a_skill_that_a_strict_reader_takes(
         )
     except ToolDefinitionError as error:
         refused = [item.field for item in error.violations]
-        assert (refused, description.strip()) == (["description"], "")
+        broken = [
+            field for field, text in (("description", description), ("parameters", about)) if is_broken(text)
+        ]
+        assert refused == (broken or ["description"])
+        assert broken or not description.strip()
         return
     tool = definition.tool
     files = skill_files(definition)

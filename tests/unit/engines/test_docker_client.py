@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.server
 import json
-import os
 import socket
 import socketserver
 import subprocess
@@ -196,7 +195,7 @@ class TestConnect:
             with pytest.raises(EngineUnavailableError):
                 connect(DockerConnection(f"unix://{tmp_path}/s"), timeout_seconds=1)
 
-    @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody who is not let in")
+    @pytest.mark.root
     def test_a_socket_of_somebody_else_says_whom_to_be(self, tmp_path: Path) -> None:
         code = (
             "import os, sys; sys.path.insert(0, sys.argv[2])\n"
