@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class AuditEvent:
 
     def as_dict(self) -> dict[str, object]:
         """Returns the event for JSON; `time` is seconds since the epoch."""
-        return {"event": "run", **asdict(self)}
+        return {"event": "run", **{each.name: getattr(self, each.name) for each in fields(self)}}
 
 
 class AuditLog(Protocol):

@@ -10,6 +10,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from sandbox_skills.directories import make_private
 from sandbox_skills.spec import MIB
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class AuditFile:
         try:
             return os.open(self._path, _APPEND, 0o600)
         except FileNotFoundError:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self._path.parent)
             return os.open(self._path, _APPEND, 0o600)
 
     def _rotate(self, file: int) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from sandbox_skills.spec import KIB
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
@@ -39,19 +41,26 @@ MAX_WORD = 4096
 MAX_WORDS = 256
 """Words kept of one command; `make` with every file of a tree has more, and they tell nothing."""
 
+MAX_COMMAND = 16 * KIB
+"""Characters kept of all words, or of all variables: an event is a line that people read."""
+
 MIN_SECRET = 4
 """Characters of a value that is looked for in the command: a shorter one is part of too many words."""
 
-_NAME = rf"[\w.-]*(?:{'|'.join(SECRET_WORDS)})[\w.-]*"
-_ASSIGNED = re.compile(
-    rf"(?P<name>(?<![\w.-]){_NAME}\s?[=:]\s?)(?P<value>\"[^\"]*\"|'[^']*'|[^\s\"';&|]+)", re.IGNORECASE
+# What stands around the word that speaks of a secret is bounded, so that a hostile command is read in a moment.
+_WORD = rf"(?:{'|'.join(SECRET_WORDS)})[\w.-]{{0,64}}"
+_VALUE = r"(?P<value>\"[^\"]*\"|'[^']*'|[^\s\"';&|]+)"
+_OPTION = rf"--?[\w.-]{{0,64}}?{_WORD}"
+_SECRET_OPTION = re.compile(_OPTION, re.IGNORECASE)
+_PATTERNS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"(?P<name>\b(?:Bearer|Basic)\s)(?P<value>[\w.~+/=-]{8,})",
+        rf"(?P<name>{_WORD}[\"']?\s?[=:]\s?){_VALUE}",
+        rf"(?P<name>(?<!\S){_OPTION}\s)(?!-){_VALUE}",
+        r"(?P<name>://[^\s/:@]{0,64}:)(?P<value>[^\s/@]{1,256})(?=@)",
+    )
 )
-_OPTION = re.compile(rf"--?{_NAME}", re.IGNORECASE)
-_OPTION_IN_TEXT = re.compile(
-    rf"(?P<name>(?<!\S)--?{_NAME}\s+)(?P<value>\"[^\"]*\"|'[^']*'|[^\s\"';&|-][^\s\"';&|]*)", re.IGNORECASE
-)
-_SCHEME = re.compile(r"\b(?P<name>Bearer|Basic)\s+(?P<value>[\w.~+/=-]{8,})", re.IGNORECASE)
-_LOGIN = re.compile(r"(?P<name>\b[a-z][a-z0-9+.-]{0,20}://[^\s/:@]*:)(?P<value>[^\s/@]+)(?=@)", re.IGNORECASE)
 
 
 def is_secret_name(name: str, secret_names: Collection[str] = ()) -> bool:
@@ -60,11 +69,14 @@ def is_secret_name(name: str, secret_names: Collection[str] = ()) -> bool:
 
 
 def redacted_env(env: Mapping[str, str], secret_names: Collection[str] = ()) -> dict[str, str]:
-    """Returns variables with the values of secret ones replaced, and long ones cut."""
-    return {
-        name: REDACTED if is_secret_name(name, secret_names) else _redacted_text(_cut(value), ())
-        for name, value in env.items()
-    }
+    """Returns variables with the values of secret ones replaced, and others cut where they are long or many."""
+    shown: dict[str, str] = {}
+    room = MAX_COMMAND
+    for name, value in env.items():
+        secret = is_secret_name(name, secret_names)
+        shown[name] = REDACTED if secret else _redacted(value, (), min(MAX_WORD, max(0, room)))
+        room -= len(shown[name])
+    return shown
 
 
 def redacted_argv(
@@ -76,24 +88,24 @@ def redacted_argv(
         value for name, value in given if len(value) >= MIN_SECRET and is_secret_name(name, secret_names)
     ]
     words: list[str] = []
+    room = MAX_COMMAND
     after_secret_option = False
     for word in argv[:MAX_WORDS]:
+        if room <= 0:
+            break
         hidden = after_secret_option and not word.startswith("-")
-        words.append(REDACTED if hidden else _redacted_text(_cut(word), secrets))
-        after_secret_option = _OPTION.fullmatch(word) is not None
-    left = len(argv) - MAX_WORDS
+        words.append(REDACTED if hidden else _redacted(word, secrets, MAX_WORD))
+        room -= len(words[-1])
+        after_secret_option = _SECRET_OPTION.fullmatch(word[:MAX_WORD]) is not None
+    left = len(argv) - len(words)
     return (*words, f"… {left} more words") if left > 0 else tuple(words)
 
 
-def _redacted_text(text: str, secrets: Sequence[str]) -> str:
+def _redacted(text: str, secrets: Sequence[str], most: int) -> str:
     for secret in secrets:
         text = text.replace(secret, REDACTED)
-    for pattern in (_SCHEME, _ASSIGNED, _OPTION_IN_TEXT, _LOGIN):
-        text = pattern.sub(
-            rf"\g<name>{REDACTED}" if pattern is not _SCHEME else rf"\g<name> {REDACTED}", text
-        )
+    if len(text) > most:
+        text = f"{text[:most]}… {len(text) - most} more characters"
+    for pattern in _PATTERNS:
+        text = pattern.sub(rf"\g<name>{REDACTED}", text)
     return text
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= MAX_WORD else f"{text[:MAX_WORD]}… {len(text) - MAX_WORD} more characters"

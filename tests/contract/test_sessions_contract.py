@@ -1,0 +1,352 @@
+"""Sessions by name, over every engine: how they begin, who shares them, how they end, and what goes on after that."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sandbox_skills.engines.fake import FakeSandbox
+from sandbox_skills.errors import (
+    EngineUnavailableError,
+    QuotaError,
+    SessionBusyError,
+    SessionClosedError,
+    SessionExpiredError,
+    SessionLostError,
+    SnapshotError,
+)
+from sandbox_skills.spec import Exited, Limits
+from sandbox_skills.workspace.kept_session import SessionPolicy
+from sandbox_skills.workspace.manager import Argv, RunRequest, Services, WorkspaceManager
+from sandbox_skills.workspace.sessions import SessionManager
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from sandbox_skills.engines.base import Engine, Sandbox
+    from sandbox_skills.spec import SandboxSpec
+    from sandbox_skills.telemetry import AuditEvent
+    from sandbox_skills.workspace.live_session import LiveSession
+    from sandbox_skills.workspace.staging import SkillStore
+
+pytestmark = pytest.mark.anyio
+
+TRUE = RunRequest(Argv(("true",)))
+SLEEP = RunRequest(Argv(("sleep", "0.3")))
+LONG = RunRequest(Argv(("sleep", "30")))
+POLICY = SessionPolicy(idle_seconds=60, max_age_seconds=120)
+
+
+class Audit:
+    def __init__(self) -> None:
+        self.events: list[AuditEvent] = []
+
+    def record(self, event: AuditEvent) -> None:
+        self.events.append(event)
+
+
+class Counting:
+    """An engine that counts the boxes it opens, and can be told to fail or to take its time."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.opened = 0
+        self.now = 0
+        self.failing = False
+        self.slow = 0.0
+        self.boxes: list[Sandbox] = []
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._engine, name)
+
+    @asynccontextmanager
+    async def open(self, spec: SandboxSpec) -> AsyncIterator[Sandbox]:
+        if self.failing:
+            raise EngineUnavailableError("the engine is away")
+        self.now += 1
+        try:
+            await asyncio.sleep(self.slow)
+            async with self._engine.open(spec) as sandbox:
+                self.opened += 1
+                self.boxes.append(sandbox)
+                yield sandbox
+        finally:
+            self.now -= 1
+
+
+class World:
+    """An engine, a manager on it, and session managers that a test opens."""
+
+    def __init__(self, engine: Engine, store: SkillStore, spec: SandboxSpec, folder: Path) -> None:
+        self.engine = Counting(engine)
+        self.audit = Audit()
+        self.folder = folder
+        self.manager = WorkspaceManager(
+            self.engine,  # type: ignore[arg-type]  # it hands on what it does not have
+            store,
+            spec=spec,
+            limits=Limits(wall_seconds=15),
+            services=Services(audit=self.audit),
+        )
+
+    @asynccontextmanager
+    async def sessions(self, policy: SessionPolicy = POLICY) -> AsyncIterator[SessionManager]:
+        async with SessionManager(self.manager, policy=policy, snapshots=self.folder / "kept") as sessions:
+            yield sessions
+        assert self.engine.now == 0
+        assert list(self.folder.glob("kept/*")) == []
+
+    async def run(self, session: LiveSession, request: RunRequest = TRUE) -> bytes:
+        """Returns what a run of the skill prints; it must exit with 0."""
+        result = await session.run(await session.stage(self.folder / "skill"), request)
+        assert result.outcome.ending == Exited(0), result.outcome
+        return result.outcome.stdout
+
+    async def write(self, session: LiveSession, name: str, text: str) -> None:
+        await self.run(session, RunRequest(Argv(("tee", f"/workspace/{name}")), stdin=text.encode()))
+
+    async def read(self, session: LiveSession, name: str) -> str:
+        return (await self.run(session, RunRequest(Argv(("cat", f"/workspace/{name}"))))).decode()
+
+
+@pytest.fixture
+def world(engine: Engine, store: SkillStore, spec: SandboxSpec, tmp_path: Path) -> World:
+    (tmp_path / "skill").mkdir()
+    (tmp_path / "skill" / "SKILL.md").write_text("x")
+    return World(engine, store, spec, tmp_path)
+
+
+async def expired(sessions: SessionManager) -> None:
+    """Waits until no session of the tenant lives."""
+    async with asyncio.timeout(10):
+        while sessions._kept:  # noqa: ASYNC110  # nobody is told of an expiry
+            await asyncio.sleep(0.01)
+
+
+class TestUse:
+    async def test_files_stay_from_run_to_run_in_one_box(self, world: World) -> None:
+        async with world.sessions() as sessions:
+            await world.write(await sessions.open("a", tenant="t"), "out/x", "kept")
+            assert await world.read(await sessions.open("a", tenant="t"), "out/x") == "kept"
+            (info,) = sessions.sessions(tenant="t")
+            assert (info.id, info.generation, info.busy) == ("a", 0, False)
+        assert world.engine.opened == 1
+
+    async def test_callers_at_the_same_time_get_the_same_one(self, world: World) -> None:
+        async with world.sessions() as sessions:
+            world.engine.slow = 0.05
+            got = await asyncio.gather(*(sessions.open("a", tenant="t") for _ in range(5)))
+            await world.write(got[0], "out/x", "shared")
+            assert {await world.read(one, "out/x") for one in got} == {"shared"}
+        assert world.engine.opened == 1
+
+    async def test_sessions_and_tenants_share_nothing(self, world: World) -> None:
+        async with world.sessions() as sessions:
+            one = await sessions.open("a", tenant="t")
+            await world.write(one, "out/x", "mine")
+            for session_id, tenant in (("b", "t"), ("a", "other")):
+                other = await sessions.open(session_id, tenant=tenant)
+                result = await other.run(
+                    await other.stage(world.folder / "skill"), replace(TRUE, outputs=("**",))
+                )
+                assert result.files == ()
+            assert [info.id for info in sessions.sessions(tenant="t")] == ["a", "b"]
+            assert [info.id for info in sessions.sessions(tenant="other")] == ["a"]
+
+    async def test_runs_at_the_same_time_take_turns(self, world: World) -> None:
+        async with world.sessions() as sessions:
+            session = await sessions.open("a", tenant="t")
+            await asyncio.gather(*(world.run(session, SLEEP) for _ in range(3)))
+        assert [event.status for event in world.audit.events] == ["ended"] * 3
+
+    async def test_or_are_refused_where_that_is_the_policy(self, world: World) -> None:
+        async with world.sessions(replace(POLICY, concurrency="refuse")) as sessions:
+            session = await sessions.open("a", tenant="t")
+            first = asyncio.ensure_future(world.run(session, SLEEP))
+            await asyncio.sleep(0.1)
+            with pytest.raises(SessionBusyError):
+                await world.run(session)
+            await first
+            await world.run(session)
+        assert [event.code for event in world.audit.events] == ["session_busy", "", ""]
+
+    async def test_one_session_too_many_is_refused(self, world: World) -> None:
+        async with world.sessions(replace(POLICY, max_per_tenant=1)) as sessions:
+            await sessions.open("a", tenant="t")
+            await sessions.open("a", tenant="t")
+            with pytest.raises(QuotaError):
+                await sessions.open("b", tenant="t")
+            await sessions.open("b", tenant="other")
+            await sessions.close("a", tenant="t")
+            await sessions.open("b", tenant="t")
+
+    async def test_a_run_that_is_cancelled_leaves_the_session_usable(self, world: World) -> None:
+        async with world.sessions() as sessions:
+            session = await sessions.open("a", tenant="t")
+            await world.write(session, "out/x", "kept")
+            running = asyncio.ensure_future(world.run(session, LONG))
+            await asyncio.sleep(0.1)
+            waiting = asyncio.ensure_future(world.run(session))
+            await asyncio.sleep(0.1)
+            for task in (waiting, running):
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            assert await world.read(session, "out/x") == "kept"
+        assert [event.status for event in world.audit.events] == ["ended", "cancelled", "cancelled", "ended"]
+
+
+class TestEnds:
+    async def test_an_idle_session_expires_and_that_is_said(self, world: World) -> None:
+        async with world.sessions(replace(POLICY, idle_seconds=0.2)) as sessions:
+            session = await sessions.open("a", tenant="t")
+            await world.run(session, replace(SLEEP, invocation=Argv(("sleep", "0.4"))))
+            assert len(sessions.sessions(tenant="t")) == 1
+            await expired(sessions)
+            assert world.engine.now == 0
+            with pytest.raises(SessionExpiredError, match=r"0\.2 s without a run"):
+                await world.run(session)
+            with pytest.raises(SessionExpiredError):
+                await sessions.open("a", tenant="t")
+            assert (await sessions.open("a", tenant="t", anew=True)).info.generation == 1
+            assert (await sessions.open("a", tenant="t")).info.generation == 1
+        assert [event.code for event in world.audit.events] == ["", "session_expired"]
+
+    async def test_it_goes_on_from_what_it_left(self, world: World) -> None:
+        async with world.sessions(replace(POLICY, idle_seconds=0.3)) as sessions:
+            await world.write(await sessions.open("a", tenant="t"), "work/x", "kept")
+            await expired(sessions)
+            with pytest.raises(SessionExpiredError) as raised:
+                await sessions.open("a", tenant="t")
+            assert raised.value.resumable
+            assert sessions.snapshot_of("a", tenant="other") is None
+            left = sessions.snapshot_of("a", tenant="t")
+            assert left is not None
+            session = await sessions.open("a", tenant="t", restore=left)
+            assert await world.read(session, "work/x") == "kept"
+            assert not left.path.exists()
+
+    async def test_one_that_grows_too_old_ends_after_its_run(self, world: World) -> None:
+        policy = replace(POLICY, max_age_seconds=0.5)
+        async with world.sessions(policy) as sessions:
+            session = await sessions.open("a", tenant="t")
+            last = asyncio.ensure_future(world.run(session, RunRequest(Argv(("sleep", "1.5")))))
+            await asyncio.sleep(0.2)
+            late = asyncio.ensure_future(world.run(session))
+            await asyncio.sleep(0.7)
+            with pytest.raises(SessionExpiredError, match=r"after 0\.5 s"):
+                await world.run(session)
+            await last
+            with pytest.raises(SessionExpiredError):
+                await late
+            await expired(sessions)
+
+    async def test_closing_ends_what_runs_and_frees_the_name(self, world: World) -> None:
+        async with world.sessions() as sessions:
+            session = await sessions.open("a", tenant="t")
+            await world.write(session, "out/x", "gone")
+            running = asyncio.ensure_future(world.run(session, LONG))
+            await asyncio.sleep(0.1)
+            await sessions.close("a", tenant="t")
+            assert world.engine.now == 0
+            with pytest.raises(SessionClosedError):
+                await running
+            with pytest.raises(SessionClosedError):
+                await world.run(session)
+            await sessions.close("a", tenant="t")
+            again = await sessions.open("a", tenant="t")
+            with pytest.raises(AssertionError):
+                await world.read(again, "out/x")
+
+    async def test_leaving_the_manager_ends_every_session(self, world: World) -> None:
+        async with world.sessions() as sessions:
+            session = await sessions.open("a", tenant="t")
+            running = asyncio.ensure_future(world.run(session, LONG))
+            await asyncio.sleep(0.1)
+        with pytest.raises(SessionClosedError):
+            await running
+        with pytest.raises(SessionClosedError):
+            await sessions.open("b", tenant="t")
+
+    async def test_a_box_that_cannot_be_opened_leaves_no_session(self, world: World) -> None:
+        async with world.sessions() as sessions:
+            world.engine.failing = True
+            results = await asyncio.gather(
+                *(sessions.open("a", tenant="t") for _ in range(3)), return_exceptions=True
+            )
+            assert {type(one) for one in results} == {EngineUnavailableError}
+            world.engine.failing = False
+            await world.run(await sessions.open("a", tenant="t"))
+
+    async def test_nobody_waits_so_nothing_is_opened(self, world: World) -> None:
+        async with world.sessions() as sessions:
+            world.engine.slow = 0.2
+            opening = [asyncio.ensure_future(sessions.open("a", tenant="t")) for _ in range(2)]
+            await asyncio.sleep(0.05)
+            opening[0].cancel()
+            await asyncio.sleep(0.01)
+            assert world.engine.now == 1
+            opening[1].cancel()
+            await asyncio.wait(opening)
+            await expired(sessions)
+            assert (world.engine.now, world.engine.opened) == (0, 0)
+            await world.run(await sessions.open("a", tenant="t"))
+
+    async def test_one_cancelled_before_it_began_is_gone(self, world: World) -> None:
+        async with world.sessions() as sessions:
+            opening = asyncio.ensure_future(sessions.open("a", tenant="t"))
+            await asyncio.sleep(0)
+            opening.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await opening
+            await expired(sessions)
+
+
+class TestLost:
+    async def test_a_lost_box_is_said_and_goes_on_from_a_snapshot(
+        self, world: World, request: pytest.FixtureRequest
+    ) -> None:
+        path = world.folder / "mine.tar"
+        async with world.sessions() as sessions:
+            session = await sessions.open("a", tenant="t")
+            await world.write(session, "out/x", "kept")
+            snapshot = await session.snapshot(path)
+            assert (snapshot.files, snapshot.bytes, dict(snapshot.skipped)) == (1, 4, {})
+            assert path.stat().st_mode & 0o777 == 0o600
+            running = asyncio.ensure_future(world.run(session, LONG))
+            await asyncio.sleep(0.2)
+            self.lose(world.engine.boxes[-1], request)
+            with pytest.raises(SessionLostError):
+                await running
+            with pytest.raises(SessionLostError):
+                await world.run(session)
+            await expired(sessions)
+            with pytest.raises(SessionLostError):
+                await sessions.open("a", tenant="t")
+            with pytest.raises(SnapshotError, match="no such snapshot"):
+                await sessions.open("a", tenant="other", restore=snapshot)
+            with pytest.raises(SnapshotError, match="cannot be read"):
+                await sessions.open("a", tenant="t", restore=replace(snapshot, path=world.folder / "none"))
+            with pytest.raises(SessionLostError):  # a restore that failed is not forgotten as a loss
+                await sessions.open("a", tenant="t")
+            session = await sessions.open("a", tenant="t", restore=snapshot)
+            assert await world.read(session, "out/x") == "kept"
+            with pytest.raises(SessionClosedError, match="is open"):
+                await sessions.open("a", tenant="t", restore=snapshot)
+        assert path.exists()
+        path.unlink()
+
+    @staticmethod
+    def lose(sandbox: Sandbox, request: pytest.FixtureRequest) -> None:
+        """Takes the box away from outside, as a daemon or an operator may."""
+        if isinstance(sandbox, FakeSandbox):
+            sandbox.lose()
+            return
+        daemon = request.getfixturevalue("daemon")
+        (row,) = daemon.containers(filters={"label": f"sandbox-skills.sandbox={sandbox.id}"}) or [None]
+        daemon.kill(row["Id"])
