@@ -48,6 +48,8 @@ class CollectRequest(Request[Collection]):
         self._sink = sink
         self._files: list[FoundFile] = []
         self._names: set[str] = set()
+        self._last = b""
+        self._folder = ""
         self._bytes_left = limits.total_bytes
         self._awaited: int | None = None
         self._cut: set[LimitName] = set()
@@ -93,10 +95,14 @@ class CollectRequest(Request[Collection]):
         name = str(path)
         if not any(glob.matches(name) for glob in self._globs):
             raise RunnerProtocolError("the box sent a file that no pattern asked for")
-        if self._files and name.encode() <= str(self._files[-1].path).encode():
+        encoded = name.encode()
+        if encoded <= self._last:
             raise RunnerProtocolError("the box sent files out of order")
-        if any(str(parent) in self._names for parent in path.parents):
+        folder = name.rpartition("/")[0]
+        # What was no file when its first entry came cannot become one: its own name would be out of order.
+        if folder != self._folder and any(str(parent) in self._names for parent in path.parents):
             raise RunnerProtocolError("the box sent a file below another file")
+        self._last, self._folder = encoded, folder
         return path
 
     def _write(self, data: bytes) -> None:
