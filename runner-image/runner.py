@@ -11,9 +11,10 @@ box, most of all the skill's command, is hostile and has the same uid as the run
 makes itself undumpable, so that no program in the box can reach them through `/proc/1/fd` or read its memory.
 
 **One thread, one loop.** `Runner.serve` waits in epoll for the channel, the pipes of the runs and SIGCHLD. Nothing in
-it blocks: children's pipes are not read while the host is slow, standard input is queued, and files travel in turns
-of one chunk (`Transfer`), as far as the host's credit goes. The channel itself is read all the time, because a cancel
-or the end of the host comes that way. When the channel ends, so does everything in the box.
+it blocks: children's pipes are not read while the host is slow, standard input is queued as far as the host was told
+that there is room for it, and files travel in turns of one chunk (`Transfer`), as far as the host's credit goes. The
+channel itself is read all the time, because a cancel or the end of the host comes that way. When the channel ends, so
+does everything in the box.
 
 **A run** (`Run`) is a root process with a session of its own and all that descends from it. It is over when its root
 has ended or a limit has stopped it. Then every process left of it is killed with SIGKILL and buried, the pipes are
@@ -22,6 +23,9 @@ double fork, SIGSTOP, ignored signals, a pipe held open) does not matter to a SI
 its children, and "no child is left" is an exact answer. Where other runs live, or where the runner is not pid 1
 (tests, the `local` engine), `kill(-1)` would hit bystanders, so `/proc` is searched for whatever descends from the
 runner and cannot be traced to a run that still lives (`Reaper`).
+
+**A terminal** (`Terminal`), where a run asks for one, takes the place of its three pipes and controls its session. It
+changes nothing about the end: what the terminal's hang-up does not end, SIGKILL does.
 
 **Files** are reached from a descriptor of the workspace, name by name, and no link is ever followed (`Workspace`), so
 that a skill which swaps a directory for a link gets an error instead of a file from somewhere else.
@@ -64,11 +68,12 @@ if TYPE_CHECKING:
 # --- Protocol: spelt again from sandbox_skills/engines/wire.py, compared by a test ----------------------------------
 
 VERSION = "1"
-PROTOCOL = 1
+PROTOCOL = 2
 HEADER = struct.Struct("!BII")
 MAX_DATA = 256 * 1024
 MAX_JSON = 2 * 1024 * 1024
 INITIAL_CREDIT = 4 * 1024 * 1024
+STDIN_WINDOW = 1024 * 1024
 
 
 class Kind(IntEnum):
@@ -87,6 +92,8 @@ class Kind(IntEnum):
     COLLECT = 11
     CREDIT = 12
     FACTS = 13
+    RESIZE = 14
+    SIGNAL = 15
 
     HELLO = 64
     PONG = 65
@@ -100,6 +107,8 @@ class Kind(IntEnum):
     END = 73
     FACTS_REPLY = 74
     ERROR = 75
+    STDIN_CREDIT = 76
+    STDIN_CLOSED = 77
 
 
 RAW = frozenset({Kind.STDIN, Kind.CHUNK, Kind.STDOUT, Kind.STDERR, Kind.DATA})
@@ -109,8 +118,11 @@ RAW = frozenset({Kind.STDIN, Kind.CHUNK, Kind.STDOUT, Kind.STDERR, Kind.DATA})
 OUTGOING_HIGH = 1024 * 1024
 """Bytes queued for the host above which no more is read for it: four full frames keep any channel busy."""
 
-STDIN_HIGH = 16 * 1024 * 1024
-"""Bytes queued for children above which the channel waits. The box's tmpfs leave 32 MB of its memory to the runner."""
+STDIN_STEP = STDIN_WINDOW // 4
+"""Bytes of standard input that are granted at once: four messages for each window, and none for a short input."""
+
+TERMINAL_SIDE = 1000
+"""Most rows or columns of a terminal: no screen has more, and programs allocate what they multiply to."""
 
 PIPE_BYTES = 1024 * 1024
 """Pipe size of a program that floods: what an unprivileged process may ask for, a sixteenth of the wake-ups."""
@@ -362,7 +374,7 @@ class Channel:
 
     @staticmethod
     def _checked(number: int, length: int) -> Kind:
-        if not Kind.PING <= number <= Kind.FACTS:
+        if not Kind.PING <= number <= Kind.SIGNAL:
             raise BrokenChannelError(f"unknown frame kind {number}")
         kind = Kind(number)
         if length > (MAX_DATA if kind in RAW else MAX_JSON):
@@ -1029,6 +1041,14 @@ NOT_EXECUTABLE = 126
 """What a shell exits with for a command that is not there, and for one that cannot be executed."""
 
 
+def terminal_size(fields: Fields) -> tuple[int, int]:
+    """Returns rows and columns; raises Refused for a size that no terminal has."""
+    size = fields.count("rows"), fields.count("cols")
+    if not all(1 <= side <= TERMINAL_SIDE for side in size):
+        raise Refused("bad_request", "no terminal has that size")
+    return size
+
+
 class Order:
     """A RUN as the host sent it, checked."""
 
@@ -1038,6 +1058,7 @@ class Order:
         self.cwd = fields.text("cwd")
         self.stream = fields.flag("stream")
         self.stdin = fields.text("stdin")
+        self.tty = terminal_size(fields.within("tty")) if fields.has("tty") else None
         limits = fields.within("limits")
         self.wall = limits.seconds("wall")
         self.cpu = limits.seconds("cpu") if limits.has("cpu") else None
@@ -1048,8 +1069,14 @@ class Order:
             raise Refused("bad_request", "argv is empty")
         if self.stdin not in {"none", "pipe"}:
             raise Refused("bad_request", "stdin is neither none nor pipe")
+        if self.tty and self.stdin == "none":
+            raise Refused("bad_request", "a terminal has an input")
         if any(not key or "=" in key for key in self.env):
             raise Refused("bad_request", "env has a name that cannot be one")
+
+
+SIGNALS = {"INT": signal.SIGINT, "TERM": signal.SIGTERM}
+"""What the host may send beside KILL: to interrupt, and to ask for an end."""
 
 
 class CannotStartError(Exception):
@@ -1090,13 +1117,73 @@ def spawn(order: Order, stdin: int, stdout: int, stderr: int) -> int:
     except OSError as error:
         raise start_failure(order, error) from error
     child.returncode = 0  # the Reaper waits for it: without this, Popen would as well
-    with suppress(OSError), open(f"/proc/{child.pid}/oom_score_adj", "wb", buffering=0) as file:
+    return child.pid
+
+
+def spawn_on_terminal(order: Order, terminal: str) -> int:
+    """Starts the command as the leader of a session that the terminal controls; returns its pid."""
+    try:
+        with working_directory(order.cwd):  # posix_spawn has no argument for it
+            return spawn_first(executables(order), order, terminal)
+    except OSError as error:
+        raise start_failure(order, error) from error
+
+
+def spawn_first(paths: Iterable[str], order: Order, terminal: str) -> int:
+    """Starts the first of the files that can be executed; raises OSError where none can.
+
+    A session leader gets its controlling terminal by opening it. Popen cannot have the child do that between setsid
+    and exec without running Python there; posix_spawn can.
+    """
+    failure: OSError = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    streams = [
+        (os.POSIX_SPAWN_OPEN, 0, terminal, os.O_RDWR, 0),
+        (os.POSIX_SPAWN_DUP2, 0, 1),
+        (os.POSIX_SPAWN_DUP2, 0, 2),
+    ]
+    start = partial(os.posix_spawn, file_actions=streams, setsid=True, setsigdef=IGNORED_BY_PYTHON)
+    for path in paths:
+        try:
+            return start(path, order.argv, order.env)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            failure = error
+    raise failure
+
+
+IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+"""Signals that programs are used to die of, and that Popen gives them back as well."""
+
+
+@contextmanager
+def working_directory(path: str) -> Generator[None]:
+    """Works in another directory for the time of the block; raises OSError with its name."""
+    here = os.open(".", DIRECTORY)
+    try:
+        os.chdir(path)
+        yield
+    finally:
+        os.fchdir(here)
+        os.close(here)
+
+
+def executables(order: Order) -> list[str]:
+    """Returns the files that the command may mean, as the order's own PATH has it."""
+    command = order.argv[0]
+    if "/" in command:
+        return [command]
+    return [os.path.join(folder, command) for folder in os.get_exec_path(order.env)]
+
+
+def set_up(pid: int, order: Order) -> None:
+    """Gives a program that was just started what it must not choose itself."""
+    with suppress(OSError), open(f"/proc/{pid}/oom_score_adj", "wb", buffering=0) as file:
         file.write(b"%d" % OOM_SCORE)
     if order.cpu is not None:
         seconds = math.ceil(order.cpu) + 1  # behind our own clock, for a process that it cannot trace
         with suppress(OSError, ValueError, OverflowError):
-            resource.prlimit(child.pid, resource.RLIMIT_CPU, (seconds, seconds + 1))
-    return child.pid
+            resource.prlimit(pid, resource.RLIMIT_CPU, (seconds, seconds + 1))
 
 
 def warm_up() -> None:
@@ -1119,27 +1206,40 @@ def warm_up() -> None:
 
 
 class Stdin:
-    """What a program gets to read: queued, and written as far as its pipe takes it."""
+    """What a program gets to read: queued, and written as far as its pipe takes it.
+
+    The host may send what the window holds, and more as the program takes it.
+    """
 
     def __init__(self, descriptor: int | None) -> None:
         self.descriptor = descriptor
-        self.queued = 0
         self.done = descriptor is None
+        self.broken = False
         self._queue: deque[memoryview] = deque()
         self._ending = False
+        self._window = STDIN_WINDOW
+        self._taken = 0
+
+    @property
+    def waiting(self) -> bool:
+        """Whether something is queued."""
+        return bool(self._queue)
 
     def feed(self, data: bytes) -> None:
-        """Adds to the queue, unless nobody reads it any more."""
-        if data and not self.done and not self._ending:
-            self._queue.append(memoryview(data))
-            self.queued += len(data)
+        """Adds to the queue, unless nobody reads it any more; raises BrokenChannelError for more than was granted."""
+        if not data or self.done or self._ending:
+            return
+        if len(data) > self._window:
+            raise BrokenChannelError("more STDIN than was granted")
+        self._window -= len(data)
+        self._queue.append(memoryview(data))
 
     def end(self) -> None:
         """Makes the program see the end of its input after what is queued."""
         self._ending = True
 
     def flush(self) -> None:
-        """Writes what the pipe takes now; `done` tells that nothing will follow."""
+        """Writes what the pipe takes now; `done` tells that nothing will follow, `broken` that nobody reads it."""
         if self.descriptor is None or self.done:
             return
         try:
@@ -1147,17 +1247,24 @@ class Stdin:
                 self._advance(os.write(self.descriptor, self._queue[0]))
         except BlockingIOError:
             return
-        except BrokenPipeError:  # the program has closed its end, as `head` does
+        except OSError:  # the program has closed its end, as `head` does
             self._queue.clear()
-            self.queued = 0
-            self.done = True
+            self.broken = self.done = True
         self.done = self.done or self._ending
 
     def _advance(self, written: int) -> None:
         first = self._queue.popleft()
-        self.queued -= written
+        self._taken += written
         if written < len(first):
             self._queue.appendleft(first[written:])
+
+    def grant(self) -> int:
+        """Returns how many bytes more the host may send; 0 until a message is worth it, or when it has sent all."""
+        if self._ending or self._taken < STDIN_STEP:
+            return 0
+        granted, self._taken = self._taken, 0
+        self._window += granted
+        return granted
 
     def close(self) -> None:
         """Closes the pipe at once."""
@@ -1166,7 +1273,72 @@ class Stdin:
         self.descriptor = None
         self.done = True
         self._queue.clear()
-        self.queued = 0
+
+
+class Keyboard(Stdin):
+    """What is typed at a terminal. Its end is a character, and the terminal stays."""
+
+    END_OF_FILE = b"\x04"
+    """^D, unless the program chose another; within a line it only hands over what was typed so far."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(descriptor)
+        self._within_line = False
+
+    def feed(self, data: bytes) -> None:
+        super().feed(data)
+        if data:
+            self._within_line = not data.endswith((b"\n", b"\r"))
+
+    def end(self) -> None:
+        if not self._ending and not self.done:
+            self._queue.append(memoryview(self.END_OF_FILE * (2 if self._within_line else 1)))
+        super().end()
+
+
+class Terminal:
+    """A pseudo-terminal. The program has the line, the host the control end.
+
+    Our own descriptor of the line keeps the terminal up while the program closes and reopens it.
+    """
+
+    def __init__(self, size: tuple[int, int]) -> None:
+        self.control, self._line = os.openpty()
+        try:
+            os.set_blocking(self.control, False)
+            self.path = os.ttyname(self._line)
+            self._speak_utf8()
+            self.resize(size)
+        except OSError:
+            os.close(self.control)
+            self.close()
+            raise
+
+    def _speak_utf8(self) -> None:
+        """Makes the erase key take away a character, and not a byte."""
+        modes = bytearray(fcntl.ioctl(self.control, TCGETS, bytes(TERMIOS_BYTES)))
+        (flags,) = struct.unpack_from("I", modes)
+        struct.pack_into("I", modes, 0, flags | IUTF8)
+        fcntl.ioctl(self.control, TCSETS, modes)
+
+    def resize(self, size: tuple[int, int]) -> None:
+        """Changes the size; the kernel tells the program by SIGWINCH."""
+        fcntl.ioctl(self.control, TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+
+    def foreground(self) -> int:
+        """Returns the process group that reads from the terminal, 0 for none."""
+        with suppress(OSError):
+            return os.tcgetpgrp(self.control)
+        return 0
+
+    def close(self) -> None:
+        """Closes the program's end; the control end belongs to the stream that reads it."""
+        os.close(self._line)
+
+
+TCGETS, TCSETS, TIOCSWINSZ, IUTF8 = 0x5401, 0x5402, 0x5414, 0x4000
+TERMIOS_BYTES = 64
+"""From the kernel's headers, as `termios` is a file of its own to load. Its structure has 36 bytes, or 44."""
 
 
 class Stream:
@@ -1188,6 +1360,8 @@ class Stream:
             count = os.readv(self.descriptor, [buffer])
         except BlockingIOError:
             return 0
+        except OSError:  # a terminal that was hung up
+            count = 0
         self.ended = not count
         self.total += count
         if self.total > PIPE_BYTES and not self._widened:
@@ -1243,9 +1417,25 @@ class Run:
         self._counters = counters
         self._counted = counters.read()
         self._left = order.output
-        self._open(order)
+        self._terminal: Terminal | None = None
+        if order.tty:
+            self._open_terminal(order, order.tty)
+        else:
+            self._open_pipes(order)
+        set_up(self.pid, order)
 
-    def _open(self, order: Order) -> None:
+    def _open_terminal(self, order: Order, size: tuple[int, int]) -> None:
+        self._terminal = terminal = Terminal(size)
+        self.streams: tuple[Stream, ...] = (Stream(Kind.STDOUT, terminal.control, order.stdout),)
+        self.stdin = Stdin(None)
+        try:
+            self.stdin = Keyboard(os.dup(terminal.control))
+            self.pid = spawn_on_terminal(order, terminal.path)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open_pipes(self, order: Order) -> None:
         pipes = open_pipes(3 if order.stdin == "pipe" else 2)
         (out, out_end), (err, err_end), *rest = pipes
         self.stdin = Stdin(rest[0][1] if rest else None)
@@ -1263,10 +1453,12 @@ class Run:
                 os.close(descriptor)
 
     def close(self) -> None:
-        """Closes our ends of the pipes."""
+        """Closes our ends of the pipes, or the terminal."""
         self.stdin.close()
         for stream in self.streams:
             os.close(stream.descriptor)
+        if self._terminal:
+            self._terminal.close()
 
     @property
     def over(self) -> bool:
@@ -1277,6 +1469,20 @@ class Run:
         """Makes it over, unless it already is."""
         if not self.over:
             self.stopped = reason
+
+    def resize(self, size: tuple[int, int]) -> None:
+        """Changes the size of its terminal, if it has one."""
+        if self._terminal:
+            self._terminal.resize(size)
+
+    def signal(self, number: int) -> None:
+        """Signals the process group of its root, and the one in the foreground of its terminal."""
+        if self.over:  # its root may be buried, and the number another's
+            return
+        groups = {self.pid, self._terminal.foreground() if self._terminal else 0} - {0}
+        for group in groups:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, number)
 
     def accept(self, stream: Stream, count: int) -> int:
         """Counts output; returns how much of it is sent, and stops a run that wrote too much."""
@@ -1316,7 +1522,7 @@ class Run:
             "disk_full": full[0],
             "inodes_full": full[1],
             "stdout_bytes": self.streams[0].total,
-            "stderr_bytes": self.streams[1].total,
+            "stderr_bytes": sum(stream.total for stream in self.streams[1:]),
             "wall": time.monotonic() - self.started,
             "cpu": self.usage.cpu,
             "max_rss": self.usage.max_rss,
@@ -1738,6 +1944,8 @@ class Runner:
             Kind.COLLECT: self._collect,
             Kind.CREDIT: self._credit,
             Kind.FACTS: self._facts,
+            Kind.RESIZE: self._resize,
+            Kind.SIGNAL: self._signal,
         }
 
     def _catch_signals(self) -> int:
@@ -1809,10 +2017,6 @@ class Runner:
     def _adjust(self) -> None:
         """Decides what to listen to: the rules of back-pressure, in one place."""
         channel = self._channel
-        stdin = sum(run.stdin.queued for run in self._runs.values())
-        # Even with the input left unread, the end of the host is heard: as a hang-up.
-        source = select.EPOLLIN if stdin <= STDIN_HIGH else select.EPOLLRDHUP
-        self._watch(channel.source, source, self._on_channel)
         if channel.queued:
             self._watch(channel.sink, select.EPOLLOUT, lambda _mask: None)
         else:
@@ -1852,6 +2056,8 @@ class Runner:
     def _handle(self, kind: Kind, ref: int, payload: bytes) -> None:
         try:
             self._handlers[kind](ref, payload)
+        except BrokenChannelError:
+            raise
         except Exception as error:  # noqa: BLE001  no request may end the runner
             self._refuse(ref, error)
 
@@ -1995,12 +2201,30 @@ class Runner:
     def _flush_stdin(self, run: Run, _mask: int) -> None:
         stdin = run.stdin
         stdin.flush()
-        if stdin.queued and stdin.descriptor is not None:
+        if stdin.waiting and stdin.descriptor is not None:
             self._watch(stdin.descriptor, select.EPOLLOUT, partial(self._flush_stdin, run))
         else:
             self._unwatch(stdin.descriptor)
-        if stdin.done:
+        granted = stdin.grant()
+        if granted:
+            self._channel.send(Kind.STDIN_CREDIT, run.ref, pack({"bytes": granted}))
+        if stdin.done and stdin.descriptor is not None:
             stdin.close()
+            if stdin.broken:
+                self._channel.send(Kind.STDIN_CLOSED, run.ref)
+
+    def _resize(self, ref: int, payload: bytes) -> None:
+        run = self._runs.get(ref)
+        if run:
+            run.resize(terminal_size(Fields(payload)))
+
+    def _signal(self, ref: int, payload: bytes) -> None:
+        run = self._runs.get(ref)
+        if run:
+            name = Fields(payload).text("signal")
+            if name not in SIGNALS:
+                raise Refused("bad_request", "no signal of that name")
+            run.signal(SIGNALS[name])
 
     def _kill(self, ref: int, _payload: bytes) -> None:
         run = self._runs.get(ref)

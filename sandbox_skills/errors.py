@@ -13,6 +13,7 @@
     │  │  └─ ToolDefinitionError       a tool that cannot be defined as asked
     │  ├─ ToolNotFoundError            no tool of that name was defined
     │  ├─ ToolProtectedError           a skill that was not made at run time, or was changed since
+    │  ├─ ProgramNotFoundError         no interactive program of that id
     │  ├─ CommandError                 an empty or malformed command
     │  ├─ InputError                   an input that does not exist or is too large
     │  ├─ OutputError                  an output that the host cannot keep
@@ -170,6 +171,12 @@ class ToolProtectedError(RequestError):
     """A skill that was not made at run time, or was changed by hand since, is neither replaced nor removed."""
 
     code = "tool_protected"
+
+
+class ProgramNotFoundError(RequestError):
+    """The session has no interactive program of that id, or none any more."""
+
+    code = "program_not_found"
 
 
 class CommandError(RequestError):

@@ -109,7 +109,8 @@ class Command:
     """One program to run, as an argument list; no shell reads it.
 
     `env` is added to the box's fixed minimal environment and wins over it. `stdin` None is an empty,
-    closed input. `argv[0]` without a slash is looked up in PATH.
+    closed input; a program that is started rather than run gets it first. `argv[0]` without a slash is
+    looked up in PATH.
     """
 
     argv: tuple[str, ...]
@@ -117,6 +118,17 @@ class Command:
     cwd: PurePosixPath = WORKSPACE
     stdin: bytes | None = None
 
+
+@dataclass(frozen=True, slots=True)
+class TerminalSize:
+    """Rows and columns of a terminal, 1 to 1,000 each; the default is that of every terminal since the VT100."""
+
+    rows: int = 24
+    cols: int = 80
+
+
+SignalName = Literal["INT", "TERM"]
+"""What a program can be sent: to interrupt it, and to ask for its end."""
 
 StopReason = Literal["wall_time", "cpu_time", "memory", "output", "cancelled"]
 

@@ -5,25 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sandbox_skills.errors import CommandError, PathEscapeError
-from sandbox_skills.spec import MIB, WORKSPACE
+from sandbox_skills.spec import WORKSPACE
 
 if TYPE_CHECKING:
     from pathlib import PurePosixPath
 
-    from sandbox_skills.spec import Command
+    from sandbox_skills.spec import Command, TerminalSize
 
 
-MAX_STDIN = 16 * MIB
-"""The runner queues no more for programs that do not read; beyond, it would not hear a cancel behind the data."""
+MAX_TERMINAL_SIDE = 1000
+"""Most rows or columns: no screen has more, and programs allocate what they multiply to."""
+
+
+def check_terminal(size: TerminalSize) -> None:
+    """Raises CommandError for a size that no terminal has."""
+    if not all(1 <= side <= MAX_TERMINAL_SIDE for side in (size.rows, size.cols)):
+        raise CommandError(
+            f"a terminal of {size.rows} by {size.cols} cannot be",
+            hint=f"rows and columns are 1 to {MAX_TERMINAL_SIDE}",
+        )
 
 
 def check_command(command: Command) -> None:
-    """Raises CommandError for what no kernel could execute, or the runner could not queue."""
-    if command.stdin is not None and len(command.stdin) > MAX_STDIN:
-        raise CommandError(
-            f"standard input of {len(command.stdin)} bytes is longer than {MAX_STDIN}",
-            hint="put it into the workspace as a file and redirect it",
-        )
+    """Raises CommandError for what no kernel could execute."""
     if not command.argv or not command.argv[0]:
         raise CommandError("the command is empty", hint="give a program and its arguments")
     texts = (*command.argv, str(command.cwd), *command.env.keys(), *command.env.values())

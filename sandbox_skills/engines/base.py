@@ -20,6 +20,8 @@ if TYPE_CHECKING:
         Outcome,
         SandboxId,
         SandboxSpec,
+        SignalName,
+        TerminalSize,
     )
 
 
@@ -49,6 +51,43 @@ class EngineReport:
     lost: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
+class Process(Protocol):
+    """One program under way, as `Sandbox.start` yields it."""
+
+    async def write(self, data: bytes) -> bool:
+        """Gives the program input, no faster than it reads; whole, however many write at once.
+
+        Returns False where it reads no more: it has ended, or has closed its input. A cancel may have given a part.
+        """
+        ...
+
+    def close_stdin(self) -> None:
+        """Ends the input behind what was written. On a terminal that is ^D, which a program may read as it likes."""
+        ...
+
+    def resize(self, size: TerminalSize) -> None:
+        """Changes the size of the terminal, of which the program hears by SIGWINCH; nothing without a terminal.
+
+        Raises CommandError for a size that no terminal has.
+        """
+        ...
+
+    def signal(self, name: SignalName) -> None:
+        """Sends a signal to the program's process group, and to the one in the foreground of its terminal."""
+        ...
+
+    def kill(self) -> None:
+        """Ends the program and all that came of it, whatever they do about it; `wait` tells when they are gone."""
+        ...
+
+    async def wait(self) -> Outcome:
+        """Waits for the end and returns it, to each who asks. A cancel ends the waiting and not the program.
+
+        Raises SandboxLostError and RunnerProtocolError as the sandbox does.
+        """
+        ...
+
+
 class Sandbox(Protocol):
     """One running box. Calls may overlap unless a method says otherwise; the box takes them up as they began.
 
@@ -74,8 +113,23 @@ class Sandbox(Protocol):
         """Runs one program to its end; whatever ends it, no process of it is alive afterwards.
 
         A program that fails, is killed or hits a limit is an Outcome. Never retried. A cancel kills the
-        program, waits until it is gone, and raises; the box stays usable. One run at a time unless the
-        engine was told otherwise: an overlapping run raises EngineError.
+        program, waits until it is gone, and raises; the box stays usable. One program at a time unless the
+        engine was told otherwise: an overlapping one raises EngineError.
+        """
+        ...
+
+    def start(
+        self,
+        command: Command,
+        *,
+        limits: Limits | None = None,
+        tty: TerminalSize | None = None,
+        on_output: OutputSink | None = None,
+    ) -> AbstractAsyncContextManager[Process]:
+        """Starts one program to talk to; its input is open until `close_stdin`. Counts as a run, with a run's limits.
+
+        With `tty` it has a controlling terminal of that size, whose output comes as stdout. Leaving the block
+        kills the program if it has not ended, and returns when nothing of it is alive.
         """
         ...
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sandbox_skills.engines import classify
-from sandbox_skills.engines.arguments import below_workspace, check_command
+from sandbox_skills.engines.arguments import below_workspace, check_command, check_terminal
 from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.engines.collecting import CollectRequest
 from sandbox_skills.engines.link import Link, Patience
+from sandbox_skills.engines.process import RunnerProcess
 from sandbox_skills.engines.requests import Answer, GetRequest, PutRequest, RunRequest
 from sandbox_skills.engines.wire import PROTOCOL, Kind
 from sandbox_skills.errors import EngineError, RunnerProtocolError, SandboxLostError
@@ -29,18 +28,12 @@ if TYPE_CHECKING:
     )
     from pathlib import PurePosixPath
 
-    from sandbox_skills.engines.base import FileSink, OutputSink
+    from sandbox_skills.engines.base import FileSink, OutputSink, Process
     from sandbox_skills.engines.classify import Death
-    from sandbox_skills.spec import CollectLimits, Command, Outcome, SandboxId
+    from sandbox_skills.spec import CollectLimits, Command, Outcome, SandboxId, TerminalSize
 
 ANSWER_SECONDS = 30.0
 """How long any answer but a run's may take; a loaded box answers a ping within milliseconds."""
-
-STOP_SECONDS = 10.0
-"""How long after its wall limit, or after a cancel, a run may still be there before the box is given up.
-
-The runner itself needs up to 5 s for a tree that will not die, and shares its CPU quota with that tree.
-"""
 
 
 class RunnerClient:
@@ -103,27 +96,23 @@ class RunnerClient:
     async def run(
         self, command: Command, *, limits: Limits | None = None, on_output: OutputSink | None = None
     ) -> Outcome:
-        limits = limits or Limits()
-        check_command(command)
-        if not self.link.alive:
-            # Whatever ended the box before is no outcome of this run.
-            raise self.link.fail(SandboxLostError(f"sandbox {self.id} is gone"))
-        request = RunRequest(limits, on_output)
-        started = time.monotonic()
-        with self._one_run():
-            try:
-                outcome = await self._run(request, command, limits, stream=on_output is not None)
-            except SandboxLostError as error:
-                # A box that dies of a run is an outcome of the run; any other loss is raised.
-                return classify.box_died(
-                    await self._post_mortem(),
-                    error,
-                    stdout=request.kept("stdout"),
-                    stderr=request.kept("stderr"),
-                    wall_seconds=time.monotonic() - started,
-                )
-        self._give_up_unclean(outcome)
-        return outcome
+        fed = command.stdin is not None
+        async with self._started(command, limits or Limits(), on_output, fed=fed) as process:
+            if fed:
+                process.close_stdin()
+            return await process.wait()
+
+    @asynccontextmanager
+    async def start(
+        self,
+        command: Command,
+        *,
+        limits: Limits | None = None,
+        tty: TerminalSize | None = None,
+        on_output: OutputSink | None = None,
+    ) -> AsyncGenerator[Process]:
+        async with self._started(command, limits or Limits(), on_output, tty=tty) as process:
+            yield process
 
     async def put(self, path: PurePosixPath, chunks: AsyncIterator[bytes], *, mode: int = 0o644) -> int:
         patience = Patience(ANSWER_SECONDS)
@@ -170,37 +159,45 @@ class RunnerClient:
             request.send(kind, body)
             return await self.link.answer(request, Patience(ANSWER_SECONDS))
 
+    @asynccontextmanager
+    async def _started(
+        self,
+        command: Command,
+        limits: Limits,
+        on_output: OutputSink | None,
+        *,
+        fed: bool = True,
+        tty: TerminalSize | None = None,
+    ) -> AsyncGenerator[RunnerProcess]:
+        check_command(command)
+        if tty is not None:
+            check_terminal(tty)
+        if not self.link.alive:
+            # Whatever ended the box before is no outcome of this program.
+            raise self.link.fail(SandboxLostError(f"sandbox {self.id} is gone"))
+        request = RunRequest(limits, on_output)
+        process = RunnerProcess(self.link, request, limits, self._post_mortem)
+        with self._one_more_run(), self.link.asked(request):
+            request.send(Kind.RUN, _order(command, limits, fed=fed, tty=tty, stream=on_output is not None))
+            request.stdin.feed(command.stdin or b"")
+            try:
+                yield process
+            finally:
+                if not process.heard:
+                    await finish(process.end())
+
     @contextmanager
-    def _one_run(self) -> Generator[None]:
+    def _one_more_run(self) -> Generator[None]:
         if self._runs >= self._concurrent_runs:
-            raise EngineError(f"sandbox {self.id} runs another command already")
+            raise EngineError(
+                f"sandbox {self.id} runs another command already",
+                hint="the setting session.concurrent_runs allows more",
+            )
         self._runs += 1
         try:
             yield
         finally:
             self._runs -= 1
-
-    async def _run(self, request: RunRequest, command: Command, limits: Limits, *, stream: bool) -> Outcome:
-        with self.link.asked(request):
-            request.send(Kind.RUN, _order(command, limits, stream=stream))
-            if command.stdin is not None:
-                self.link.send_raw(Kind.STDIN, request.ref, command.stdin)
-                request.send(Kind.CLOSE_STDIN)
-            try:
-                return await self.link.answer(request, Patience(limits.wall_seconds + STOP_SECONDS))
-            except asyncio.CancelledError:
-                request.send(Kind.KILL, {"reason": "cancelled"})
-                await finish(self._killed(request))
-                raise
-
-    async def _killed(self, request: RunRequest) -> None:
-        """Waits until a run that was cancelled is gone; what it has to say is nobody's business any more."""
-        with suppress(Exception):  # the caller hears of the cancel alone
-            self._give_up_unclean(await self.link.answer(request, Patience(STOP_SECONDS)))
-
-    def _give_up_unclean(self, outcome: Outcome) -> None:
-        if not outcome.sandbox_lives:
-            self.link.fail(SandboxLostError(f"processes of a run in {self.id} would not die"))
 
     async def _chunks(self, request: GetRequest, patience: Patience) -> AsyncIterator[bytes]:
         while True:
@@ -211,13 +208,16 @@ class RunnerClient:
             yield chunk
 
 
-def _order(command: Command, limits: Limits, *, stream: bool) -> dict[str, Any]:
+def _order(
+    command: Command, limits: Limits, *, fed: bool, tty: TerminalSize | None, stream: bool
+) -> dict[str, Any]:
     """Returns the payload of a RUN."""
     return {
         "argv": list(command.argv),
         "env": dict(command.env),
         "cwd": str(command.cwd),
-        "stdin": "none" if command.stdin is None else "pipe",
+        "stdin": "pipe" if fed else "none",
+        "tty": None if tty is None else {"rows": tty.rows, "cols": tty.cols},
         "stream": stream,
         "limits": {
             "wall": limits.wall_seconds,

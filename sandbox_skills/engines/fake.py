@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import signal
 import time
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from sandbox_skills.engines.arguments import below_workspace, check_command
+from sandbox_skills.engines.arguments import below_workspace, check_command, check_terminal
 from sandbox_skills.engines.base import EngineReport
 from sandbox_skills.engines.cancellation import finish
+from sandbox_skills.engines.fake_programs import PROGRAMS, KilledError, OutputLimitError, Running, not_found
 from sandbox_skills.engines.globs import Glob
 from sandbox_skills.errors import (
     EngineError,
@@ -25,7 +26,6 @@ from sandbox_skills.errors import (
     WorkspaceFullError,
 )
 from sandbox_skills.spec import (
-    WORKSPACE,
     Collection,
     Ending,
     Exited,
@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import (
         AsyncGenerator,
         AsyncIterator,
-        Awaitable,
-        Callable,
+        Coroutine,
         Mapping,
         Sequence,
     )
@@ -53,57 +52,16 @@ if TYPE_CHECKING:
     )
     from pathlib import PurePosixPath
 
-    from sandbox_skills.engines.base import FileSink, OutputSink, Sandbox
-    from sandbox_skills.spec import CollectLimits, Command, SandboxSpec
-
-
-class _OutputLimitError(Exception):
-    """The program wrote more than a run may; ends it from within its own write."""
-
-
-class _KilledError(Exception):
-    """The program killed itself by a signal."""
-
-    def __init__(self, signal: int) -> None:
-        super().__init__(signal)
-        self.signal = signal
-
-
-@dataclass(slots=True)
-class Running:
-    """What a program of the fake engine sees."""
-
-    command: Command
-    files: dict[PurePosixPath, bytes]
-    limits: Limits
-    on_output: OutputSink | None
-    kept: dict[str, bytearray] = field(default_factory=lambda: {"stdout": bytearray(), "stderr": bytearray()})
-    total: dict[str, int] = field(default_factory=lambda: {"stdout": 0, "stderr": 0})
-
-    def write(self, data: bytes, stream: Literal["stdout", "stderr"] = "stdout") -> None:
-        """Writes to a stream of the program."""
-        self.total[stream] += len(data)
-        cap = self.limits.stdout_bytes if stream == "stdout" else self.limits.stderr_bytes
-        self.kept[stream] += data[: max(0, cap - len(self.kept[stream]))]
-        if self.on_output is not None:
-            self.on_output(stream, data)
-        if sum(self.total.values()) > self.limits.output_bytes:
-            raise _OutputLimitError
-
-    def path(self, text: str) -> PurePosixPath:
-        """Returns a path below the workspace, as the command's directory reads it."""
-        return (self.command.cwd / text).relative_to(WORKSPACE)
-
-
-if TYPE_CHECKING:
-    Program = Callable[[Running], Awaitable[int]]
-    """Returns the exit code."""
+    from sandbox_skills.engines.base import FileSink, OutputSink, Process, Sandbox
+    from sandbox_skills.engines.fake_programs import Program
+    from sandbox_skills.spec import CollectLimits, Command, SandboxSpec, SignalName, TerminalSize
 
 
 class FakeEngine:
     """Makes fake sandboxes. `programs` maps the last part of argv[0] to what it does."""
 
-    def __init__(self, programs: Mapping[str, Program] | None = None) -> None:
+    def __init__(self, programs: Mapping[str, Program] | None = None, *, concurrent_runs: int = 1) -> None:
+        self._concurrent_runs = concurrent_runs
         self._programs = {**PROGRAMS, **(programs or {})}
         self._ids = itertools.count(1)
         self.open_sandboxes: dict[SandboxId, FakeSandbox] = {}
@@ -124,7 +82,8 @@ class FakeEngine:
                 hint="use it with needs=frozenset()",
                 lost=sorted(spec.needs),
             )
-        sandbox = FakeSandbox(SandboxId(f"fake-{next(self._ids)}"), spec, self._programs)
+        sandbox_id = SandboxId(f"fake-{next(self._ids)}")
+        sandbox = FakeSandbox(sandbox_id, spec, self._programs, concurrent_runs=self._concurrent_runs)
         self.open_sandboxes[sandbox.id] = sandbox
         try:
             yield sandbox
@@ -142,13 +101,21 @@ class FakeEngine:
 class FakeSandbox:
     """One box in memory; `lose` is the fault that tests inject."""
 
-    def __init__(self, sandbox_id: SandboxId, spec: SandboxSpec, programs: Mapping[str, Program]) -> None:
+    def __init__(
+        self,
+        sandbox_id: SandboxId,
+        spec: SandboxSpec,
+        programs: Mapping[str, Program],
+        *,
+        concurrent_runs: int = 1,
+    ) -> None:
         self.id = sandbox_id
         self._spec = spec
         self._programs = programs
         self._files: dict[PurePosixPath, bytes] = {}
         self._lost: asyncio.Event = asyncio.Event()
-        self._running = False
+        self._concurrent_runs = concurrent_runs
+        self._runs = 0
 
     @property
     def alive(self) -> bool:
@@ -175,18 +142,34 @@ class FakeSandbox:
     async def run(
         self, command: Command, *, limits: Limits | None = None, on_output: OutputSink | None = None
     ) -> Outcome:
+        async with self.start(command, limits=limits, on_output=on_output) as process:
+            process.close_stdin()
+            return await process.wait()
+
+    @asynccontextmanager
+    async def start(
+        self,
+        command: Command,
+        *,
+        limits: Limits | None = None,
+        tty: TerminalSize | None = None,
+        on_output: OutputSink | None = None,
+    ) -> AsyncGenerator[Process]:
         self._living()
         check_command(command)
-        if self._running:
+        if tty is not None:
+            check_terminal(tty)
+        if self._runs >= self._concurrent_runs:
             raise EngineError(f"sandbox {self.id} runs another command already")
-        running = Running(command, self._files, limits or Limits(), on_output)
-        started = time.monotonic()
-        self._running = True
+        running = Running(command, self._files, limits or Limits(), on_output, tty)
+        running.input.fed.feed(command.stdin or b"")
+        process = FakeProcess(running, self._outcome(running))
+        self._runs += 1
         try:
-            ending = await self._ending(running)
+            yield process
         finally:
-            self._running = False
-        return _outcome(running, ending, time.monotonic() - started)
+            await finish(process.end())
+            self._runs -= 1
 
     async def put(self, path: PurePosixPath, chunks: AsyncIterator[bytes], *, mode: int = 0o644) -> int:
         self._living()
@@ -240,17 +223,22 @@ class FakeSandbox:
             sink.end()
         return Collection(tuple(found), frozenset(hit))
 
+    async def _outcome(self, running: Running) -> Outcome:
+        started = time.monotonic()
+        ending = await self._ending(running)
+        return _outcome(running, ending, time.monotonic() - started)
+
     async def _ending(self, running: Running) -> Ending:
-        program = self._programs.get(running.command.argv[0].rpartition("/")[2], _not_found)
+        program = self._programs.get(running.command.argv[0].rpartition("/")[2], not_found)
         task = asyncio.ensure_future(program(running))
         lost = asyncio.ensure_future(self._lost.wait())
         try:
-            await asyncio.wait(
-                [task, lost], timeout=running.limits.wall_seconds, return_when=asyncio.FIRST_COMPLETED
-            )
+            ends: list[asyncio.Future[Any]] = [task, lost, running.stopped]
+            await asyncio.wait(ends, timeout=running.limits.wall_seconds, return_when=asyncio.FIRST_COMPLETED)
             self._living()
-            return _ended(task)
+            return running.stopped.result() if running.stopped.done() else _ended(task)
         finally:
+            running.input.fed.drop()
             task.cancel()
             lost.cancel()
             await finish(_ended_all(task, lost))
@@ -258,6 +246,44 @@ class FakeSandbox:
     def _living(self) -> None:
         if self._lost.is_set():
             raise SandboxLostError(f"sandbox {self.id} was lost")
+
+
+class FakeProcess:
+    """A program of a fake box under way."""
+
+    def __init__(self, running: Running, work: Coroutine[Any, Any, Outcome]) -> None:
+        self._running = running
+        self._work = asyncio.ensure_future(work)
+
+    async def write(self, data: bytes) -> bool:
+        stdin = self._running.input.fed
+        stdin.feed(data)
+        await stdin.drained()
+        return stdin.accepts
+
+    def close_stdin(self) -> None:
+        self._running.input.fed.close()
+
+    def resize(self, size: TerminalSize) -> None:
+        check_terminal(size)
+        if self._running.tty is not None:
+            self._running.tty = size
+
+    def signal(self, name: SignalName) -> None:
+        self._running.stop(Signalled(int(signal.Signals[f"SIG{name}"])))
+
+    def kill(self) -> None:
+        self._running.stop(Stopped("cancelled"))
+
+    async def wait(self) -> Outcome:
+        return await asyncio.shield(self._work)
+
+    async def end(self) -> None:
+        """Kills it, and returns when it is gone."""
+        self.kill()
+        await asyncio.wait([self._work])
+        if not self._work.cancelled():
+            self._work.exception()  # whoever wanted to hear of it has asked
 
 
 async def _ended_all(*tasks: asyncio.Future[Any]) -> None:
@@ -270,9 +296,9 @@ def _ended(task: asyncio.Future[int]) -> Ending:
     error = task.exception()
     if error is None:
         return Exited(task.result())
-    if isinstance(error, _OutputLimitError):
+    if isinstance(error, OutputLimitError):
         return Stopped("output")
-    if isinstance(error, _KilledError):
+    if isinstance(error, KilledError):
         return Signalled(error.signal)
     raise error
 
@@ -291,110 +317,3 @@ def _outcome(running: Running, ending: Ending, seconds: float) -> Outcome:
         stderr_bytes=running.total["stderr"],
         wall_seconds=seconds,
     )
-
-
-async def _not_found(run: Running) -> int:
-    run.write(f"{run.command.argv[0]}: command not found\n".encode(), "stderr")
-    return 127
-
-
-async def _true(_run: Running) -> int:
-    return 0
-
-
-async def _false(_run: Running) -> int:
-    return 1
-
-
-async def _echo(run: Running) -> int:
-    run.write(" ".join(run.command.argv[1:]).encode() + b"\n")
-    return 0
-
-
-async def _cat(run: Running) -> int:
-    if len(run.command.argv) == 1:
-        run.write(run.command.stdin or b"")
-    for name in run.command.argv[1:]:
-        data = run.files.get(run.path(name))
-        if data is None:
-            run.write(f"cat: {name}: No such file or directory\n".encode(), "stderr")
-            return 1
-        run.write(data)
-    return 0
-
-
-async def _tee(run: Running) -> int:
-    data = run.command.stdin or b""
-    run.write(data)
-    for name in run.command.argv[1:]:
-        run.files[run.path(name)] = data
-    return 0
-
-
-async def _cp(run: Running) -> int:
-    """Copies a file or folder as `cp -RPT` does; the options are taken as given."""
-    source, target = (run.path(name) for name in run.command.argv[-2:])
-    copies = {
-        target / path.relative_to(source): data
-        for path, data in run.files.items()
-        if path.is_relative_to(source)
-    }
-    if not copies:
-        run.write(f"cp: cannot stat '{run.command.argv[-2]}': No such file or directory\n".encode(), "stderr")
-        return 1
-    run.files.update(copies)
-    return 0
-
-
-async def _rm(run: Running) -> int:
-    """Removes a file as `rm -f` does; the options are taken as given."""
-    path = run.path(run.command.argv[-1])
-    run.files.pop(path, None)
-    return 1 if any(other.is_relative_to(path) for other in run.files) else 0
-
-
-async def _sleep(run: Running) -> int:
-    await asyncio.sleep(float(run.command.argv[1]))
-    return 0
-
-
-async def _printenv(run: Running) -> int:
-    value = run.command.env.get(run.command.argv[1])
-    if value is not None:
-        run.write(value.encode() + b"\n")
-    return 0 if value is not None else 1
-
-
-async def _yes(run: Running) -> int:
-    while True:
-        run.write(b"y\n" * 4096)
-        await asyncio.sleep(0)
-
-
-async def _sh(run: Running) -> int:
-    """Knows `exit N` and `kill -N $$`: as much shell as the contract asks of an engine."""
-    words = run.command.argv[-1].split()
-    match words:
-        case ["exit", code]:
-            return int(code)
-        case ["kill", signal, "$$"]:
-            raise _KilledError(int(signal.lstrip("-")))
-        case _:
-            run.write(b"sh: the fake engine has no shell\n", "stderr")
-            return 127
-
-
-PROGRAMS: Mapping[str, Program] = {
-    "true": _true,
-    "false": _false,
-    "echo": _echo,
-    "cat": _cat,
-    "tee": _tee,
-    "cp": _cp,
-    "rm": _rm,
-    "sleep": _sleep,
-    "printenv": _printenv,
-    "yes": _yes,
-    "sh": _sh,
-}
-"""What every fake box has. A real box has the image's programs of these names, and the contract compares them."""

@@ -54,7 +54,7 @@ class Link:
     """The receiver of a channel. Made before the channel is; `name` is the sandbox in messages."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name
         self._channel: Channel | None = None
         self._decoder = Decoder()
         self._last_ref = 0
@@ -80,7 +80,7 @@ class Link:
             self.fail(error)
 
     def lost(self, reason: str) -> None:
-        self.fail(SandboxLostError(f"sandbox {self._name} was lost: {reason}"))
+        self.fail(SandboxLostError(f"sandbox {self.name} was lost: {reason}"))
 
     def connect(self, channel: Channel) -> None:
         """Gives the link its channel; frames may have come before."""
@@ -122,7 +122,8 @@ class Link:
 
     async def answer(self, request: Request[T], patience: Patience) -> T:
         """Returns the answer, or raises the refusal; a cancel leaves the request as it is."""
-        await self.waited(request.settled(), patience)
+        if not request.done.done():
+            await self.waited(request.settled(), patience)
         return request.done.result()
 
     async def waited(self, waiting: Coroutine[None, None, None], patience: Patience) -> None:
@@ -132,18 +133,13 @@ class Link:
             async with asyncio.timeout(patience.seconds):
                 await waiting
         except TimeoutError as error:
-            raise self.fail(SandboxLostError(f"sandbox {self._name} did not answer in time")) from error
+            raise self.fail(SandboxLostError(f"sandbox {self.name} did not answer in time")) from error
         finally:
             patience.seconds -= time.monotonic() - started
 
     def send(self, kind: Kind, ref: int, body: bytes | Mapping[str, Any] = b"") -> None:
         """Queues one frame; raises RequestError for one that is too long."""
         self._write(encode(kind, ref, body))
-
-    def send_raw(self, kind: Kind, ref: int, data: bytes) -> None:
-        """Queues raw bytes, however many."""
-        for frame in encode_chunks(kind, ref, data):
-            self._write(frame)
 
     async def stream(self, kind: Kind, ref: int, data: bytes, patience: Patience) -> None:
         """Sends raw bytes no faster than the box takes them."""

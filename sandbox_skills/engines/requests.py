@@ -11,6 +11,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from sandbox_skills.engines import classify
+from sandbox_skills.engines.stdin import Stdin
 from sandbox_skills.engines.wire import ERROR_CODES, INITIAL_CREDIT, MAX_DATA, Frame, Kind
 from sandbox_skills.errors import (
     EngineError,
@@ -169,7 +170,7 @@ class PutRequest(Request[int]):
 
 
 class RunRequest(Request[Outcome]):
-    """A RUN: keeps the heads of both streams, and ends a box that sends more than its limits allow."""
+    """A RUN: keeps the heads of both streams, feeds `stdin`, and ends a box that sends more than its limits allow."""
 
     reply = Kind.ENDED
 
@@ -182,16 +183,23 @@ class RunRequest(Request[Outcome]):
         self._left = allowed + MAX_DATA  # which the runner's own word on a command that cannot start may take
         self._on_output = on_output
         self._started = False
+        self.stdin = Stdin(lambda kind, data=b"", /: self.send(kind, data))
+        self.done.add_done_callback(lambda _: self.stdin.drop())
 
     def part(self, frame: Frame) -> None:
-        if frame.kind is Kind.STARTED and not self._started:
-            self._started = True
-        elif frame.kind is Kind.STDOUT:
-            self._output("stdout", frame.payload)
-        elif frame.kind is Kind.STDERR:
-            self._output("stderr", frame.payload)
-        else:
-            super().part(frame)
+        match frame.kind:
+            case Kind.STDOUT:
+                self._output("stdout", frame.payload)
+            case Kind.STDERR:
+                self._output("stderr", frame.payload)
+            case Kind.STARTED if not self._started:
+                self._started = True
+            case Kind.STDIN_CREDIT:
+                self.stdin.grant(frame.json().get("bytes"))
+            case Kind.STDIN_CLOSED:
+                self.stdin.refused()
+            case _:
+                super().part(frame)
 
     def result(self, body: Mapping[str, Any]) -> Outcome:
         return classify.outcome(

@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 ENGINES = ("docker", "fake")
 
 
-def select(name: str, docker: DockerEngineOptions | None = None) -> Engine:
-    """Returns the engine of that name, not yet connected; raises SettingsError for an unknown one."""
+def select(name: str, docker: DockerEngineOptions | None = None, *, concurrent_runs: int = 1) -> Engine:
+    """Returns the engine of that name, not yet connected; raises SettingsError for an unknown one.
+
+    `concurrent_runs` is for the fake: an engine with options has it among them.
+    """
     if name == "docker" and docker is not None:
         from sandbox_skills.engines.docker import DockerEngine
 
@@ -22,5 +25,5 @@ def select(name: str, docker: DockerEngineOptions | None = None) -> Engine:
     if name == "fake":
         from sandbox_skills.engines.fake import FakeEngine
 
-        return FakeEngine()
+        return FakeEngine(concurrent_runs=concurrent_runs)
     raise SettingsError(f"there is no engine {name!r}", hint=f"one of: {', '.join(ENGINES)}")

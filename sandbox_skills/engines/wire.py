@@ -6,8 +6,10 @@ the host and names the request that a frame belongs to. Payloads are JSON object
     host → box                                          box → host
     PING                                                PONG
     PREPARE  {dirs: [path], links: [[path, target]]}    DONE {}
-    RUN      {argv, env, cwd, stdin, stream, limits}    STARTED {}, STDOUT bytes, STDERR bytes, ENDED {…}
-    STDIN    bytes       CLOSE_STDIN                    (belong to a RUN)
+    RUN      {argv, env, cwd, stdin, tty, stream,       STARTED {}, STDOUT bytes, STDERR bytes, ENDED {…}
+              limits}
+    STDIN    bytes       CLOSE_STDIN                    STDIN_CREDIT {bytes}, STDIN_CLOSED {}
+    RESIZE   {rows, cols}   SIGNAL {signal}             (belong to a RUN, as the line above)
     KILL     {reason}                                   (of a RUN: its ENDED follows; of a PUT, GET, COLLECT: ERROR)
     PUT      {path, mode}  CHUNK bytes…  CHUNKS_END     DONE {size}
     GET      {path, max_bytes}                          DATA bytes…, END {size, truncated}
@@ -16,6 +18,10 @@ the host and names the request that a frame belongs to. Payloads are JSON object
     FACTS                                               FACTS {…}
                                                         HELLO {…} once, ref 0, before anything else
                                                         ERROR {code, message} instead of any reply above
+
+STDIN goes as far as STDIN_CREDIT allows, which is granted as the program takes it, so that neither a cancel nor
+another run waits behind input that nobody reads. STDIN_CLOSED says that the program reads no more. With `tty`
+{rows, cols} the program has a terminal in place of the three pipes: its output is STDOUT, and CLOSE_STDIN types ^D.
 
 The host believes no reply: kinds and codes are closed sets, and `Decoder` refuses what is too long, unknown, or raw
 and empty.
@@ -35,7 +41,7 @@ from sandbox_skills.errors import RequestError, RunnerProtocolError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Both sides must speak the same number; the image is rebuilt when it changes."""
 
 HEADER = struct.Struct("!BII")
@@ -51,6 +57,9 @@ MAX_REPLY_JSON = 256 * 1024
 
 INITIAL_CREDIT = 4 * 1024 * 1024
 """What GET and COLLECT may send before the first CREDIT: bounds what the host holds for a slow reader."""
+
+STDIN_WINDOW = 1024 * 1024
+"""What a run may be sent as STDIN before the first STDIN_CREDIT: what the runner holds of it, for each of its runs."""
 
 
 class Kind(IntEnum):
@@ -69,6 +78,8 @@ class Kind(IntEnum):
     COLLECT = 11
     CREDIT = 12
     FACTS = 13
+    RESIZE = 14
+    SIGNAL = 15
 
     HELLO = 64
     PONG = 65
@@ -82,6 +93,8 @@ class Kind(IntEnum):
     END = 73
     FACTS_REPLY = 74
     ERROR = 75
+    STDIN_CREDIT = 76
+    STDIN_CLOSED = 77
 
 
 RAW = frozenset({Kind.STDIN, Kind.CHUNK, Kind.STDOUT, Kind.STDERR, Kind.DATA})
@@ -179,7 +192,7 @@ class Decoder:
 
 
 def _checked(kind: int, ref: int, length: int) -> tuple[Kind, int, int]:
-    if kind < Kind.HELLO or kind > Kind.ERROR:
+    if kind < Kind.HELLO or kind > Kind.STDIN_CLOSED:
         raise RunnerProtocolError(f"unknown frame kind {kind}")
     known = Kind(kind)
     if length > (MAX_DATA if known in RAW else MAX_REPLY_JSON):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from sandbox_skills.artifacts import ArtifactStore
     from sandbox_skills.engines.base import Engine
-    from sandbox_skills.engines.fake import Running
+    from sandbox_skills.engines.fake_programs import Running
     from sandbox_skills.spec import SandboxSpec
     from sandbox_skills.telemetry import AuditEvent
     from sandbox_skills.workspace.manager import RunResult, Session

@@ -6,9 +6,9 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from sandbox_skills.engines.arguments import MAX_STDIN, below_workspace, check_command
+from sandbox_skills.engines.arguments import MAX_TERMINAL_SIDE, below_workspace, check_command, check_terminal
 from sandbox_skills.errors import CommandError, PathEscapeError
-from sandbox_skills.spec import Command
+from sandbox_skills.spec import Command, TerminalSize
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,6 @@ from sandbox_skills.spec import Command
         Command(("a",), env={"A=B": "c"}),
         Command(("a",), env={"": "c"}),
         Command(("a",), cwd=PurePosixPath("/workspace/\0")),
-        Command(("a",), stdin=bytes(MAX_STDIN + 1)),
     ],
 )
 def test_a_command_that_no_kernel_could_execute_is_refused(command: Command) -> None:
@@ -31,6 +30,17 @@ def test_a_command_that_no_kernel_could_execute_is_refused(command: Command) -> 
 
 def test_an_ordinary_command_passes() -> None:
     check_command(Command(("a", ""), env={"A": "", "B": "x=y"}))
+
+
+@pytest.mark.parametrize("size", [(0, 80), (24, 0), (24, -1), (MAX_TERMINAL_SIDE + 1, 80), (24, 1 << 16)])
+def test_a_size_that_no_terminal_has_is_refused(size: tuple[int, int]) -> None:
+    with pytest.raises(CommandError):
+        check_terminal(TerminalSize(*size))
+
+
+def test_an_ordinary_terminal_passes() -> None:
+    for size in (TerminalSize(), TerminalSize(1, 1), TerminalSize(MAX_TERMINAL_SIDE, MAX_TERMINAL_SIDE)):
+        check_terminal(size)
 
 
 @pytest.mark.parametrize(

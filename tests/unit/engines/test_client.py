@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox_skills.engines import client as client_module
+from sandbox_skills.engines import process as process_module
 from sandbox_skills.engines.classify import Death
 from sandbox_skills.engines.collecting import CollectRequest
 from sandbox_skills.engines.link import LATE_BYTES, Link
@@ -31,7 +32,7 @@ from sandbox_skills.errors import (
     SandboxLostError,
     WorkspaceFullError,
 )
-from sandbox_skills.spec import KIB, MIB, CollectLimits, Command, Exited, Limits, Stopped
+from sandbox_skills.spec import KIB, MIB, CollectLimits, Command, Exited, Limits, Stopped, TerminalSize
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -84,7 +85,7 @@ GONE = (RunnerProtocolError, SandboxLostError)
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "ANSWER_SECONDS", SHORT)
-    monkeypatch.setattr(client_module, "STOP_SECONDS", SHORT)
+    monkeypatch.setattr(process_module, "STOP_SECONDS", SHORT)
 
 
 class Sink:
@@ -114,6 +115,11 @@ CALLS: dict[Kind, Call] = {
     Kind.COLLECT: lambda client: client.collect(["*"], CollectLimits(total_bytes=KIB), Sink()),
     Kind.RUN: lambda client: client.run(Command(("true",)), limits=LIMITS),
 }
+
+
+async def talked_to(client: RunnerClient) -> object:
+    async with client.start(Command(("true",)), limits=LIMITS, tty=TerminalSize()) as process:
+        return await process.wait()
 
 
 def one_of_each() -> list[Request[Any]]:
@@ -392,7 +398,7 @@ class TestRun:
     async def test_a_cancel_waits_until_the_run_is_gone(
         self, client: RunnerClient, double: BoxEnd, times: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(client_module, "STOP_SECONDS", PATIENCE)
+        monkeypatch.setattr(process_module, "STOP_SECONDS", PATIENCE)
         task = asyncio.ensure_future(client.run(Command(("true",))))
         ref = await double.heard(Kind.RUN)
         for _ in range(times):
@@ -488,6 +494,63 @@ class TestRun:
         double.hello()
         assert await client.hello(PATIENCE)
         assert client.alive
+
+    async def test_a_program_that_was_left_is_killed_and_waited_for(
+        self, client: RunnerClient, double: BoxEnd
+    ) -> None:
+        async def box() -> None:
+            ref = await double.heard(Kind.KILL)
+            await asyncio.sleep(SHORT / 4)
+            double.say(Kind.ENDED, ref, {**ENDED, "exit": None, "stopped": "cancelled"})
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(box())
+            with pytest.raises(LookupError):
+                async with client.start(Command(("true",))) as process:
+                    raise LookupError
+        assert (await process.wait()).ending == Stopped("cancelled")
+        assert client.alive
+
+    async def test_one_that_ended_unwatched_and_unclean_costs_the_box(
+        self, client: RunnerClient, double: BoxEnd
+    ) -> None:
+        async with client.start(Command(("true",))):
+            double.say(Kind.ENDED, await double.heard(Kind.RUN), {**ENDED, "clean": False})
+            await asyncio.sleep(SHORT / 4)
+        assert not client.alive
+
+    @pytest.mark.parametrize("granted", [{"bytes": 4}, {"bytes": -1}, {"bytes": "1"}, {}, {"bytes": True}])
+    async def test_room_for_input_that_was_never_sent_is_a_breach(
+        self, client: RunnerClient, double: BoxEnd, granted: dict[str, object]
+    ) -> None:
+        async with asyncio.timeout(PATIENCE), client.start(Command(("true",), stdin=b"abc")) as process:
+            double.say(Kind.STDIN_CREDIT, await double.heard(Kind.RUN), granted)
+            with pytest.raises(RunnerProtocolError):
+                await process.wait()
+
+    async def test_a_box_that_vanishes_ends_a_writer(self, client: RunnerClient, double: BoxEnd) -> None:
+        async with asyncio.timeout(PATIENCE), client.start(Command(("true",))) as process:
+            writing = asyncio.ensure_future(process.write(bytes(2 * MIB)))
+            await double.heard(Kind.RUN)
+            double.hang_up()
+            assert not await writing
+            with pytest.raises(SandboxLostError):
+                await process.wait()
+
+    async def test_what_cannot_be_a_terminal_is_refused_before_anything_is_sent(
+        self, client: RunnerClient
+    ) -> None:
+        with pytest.raises(CommandError):
+            async with client.start(Command(("true",)), tty=TerminalSize(0, 80)):
+                pytest.fail("there is no such terminal")
+
+    async def test_a_program_that_never_ends_is_given_up_after_its_time(
+        self, client: RunnerClient, double: BoxEnd
+    ) -> None:
+        started = time.monotonic()
+        with pytest.raises(SandboxLostError):
+            await talked_to(client)
+        assert 2 * SHORT <= time.monotonic() - started < 4 * SHORT
 
 
 class TestFiles:

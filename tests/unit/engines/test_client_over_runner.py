@@ -18,7 +18,7 @@ from sandbox_skills.engines.channel import StreamProtocol
 from sandbox_skills.engines.classify import Death
 from sandbox_skills.engines.client import RunnerClient
 from sandbox_skills.errors import InputError, RequestError, SandboxLostError
-from sandbox_skills.spec import MIB, CollectLimits, Command, Exited, Limits, SandboxId, Stopped
+from sandbox_skills.spec import MIB, CollectLimits, Command, Exited, Limits, SandboxId, Stopped, TerminalSize
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -47,6 +47,18 @@ class Sink:
         self._current += data
 
     def end(self) -> None: ...
+
+
+class Heard:
+    """Takes live output; `something` is set by the first of it."""
+
+    def __init__(self) -> None:
+        self.said = bytearray()
+        self.something = asyncio.Event()
+
+    def __call__(self, stream: Literal["stdout", "stderr"], data: bytes, /) -> None:
+        self.said += data
+        self.something.set()
 
 
 @asynccontextmanager
@@ -287,3 +299,96 @@ async def test_a_runner_that_is_killed_is_a_lost_box(workspace: Path) -> None:
         assert all(isinstance(outcome, SandboxLostError) for outcome in outcomes)
         assert time.monotonic() - started < 5
         assert not box.alive
+
+
+async def test_input_that_nobody_reads_holds_up_nothing(workspace: Path) -> None:
+    async with runner(workspace, 2) as box:
+        data = bytes(40 * MIB)
+        deaf = asyncio.ensure_future(box.run(command(workspace, "sleep", "60", stdin=data)))
+        await asyncio.sleep(0.2)
+        assert await box.ping() < 1
+        assert (await box.run(command(workspace, "md5sum", stdin=data))).ok
+        started = time.monotonic()
+        deaf.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await deaf
+        assert time.monotonic() - started < 1
+        assert (await box.run(command(workspace, "head", "-c", "3", stdin=data))).stdout == bytes(3)
+
+
+async def test_a_program_is_talked_to_while_another_runs(workspace: Path) -> None:
+    async with runner(workspace, 2) as box:
+        heard = Heard()
+        shell = command(workspace, "sh", "-c", 'read a; echo "got $a"; read b; exit 3')
+        async with box.start(shell, on_output=heard) as process:
+            assert (await box.run(command(workspace, "true"))).ok
+            assert await process.write(b"one\n")
+            await heard.something.wait()
+            process.close_stdin()
+            assert not await process.write(b"late")
+            outcome = await process.wait()
+        assert (bytes(heard.said), outcome.ending, outcome.stdout) == (b"got one\n", Exited(3), b"got one\n")
+        assert await process.wait() == outcome
+
+
+async def test_writing_waits_for_the_reader_and_ends_with_it(box: RunnerClient, workspace: Path) -> None:
+    async with box.start(command(workspace, "sh", "-c", "sleep 0.3; head -c 3000000 >/dev/null")) as process:
+        started = time.monotonic()
+        assert await process.write(bytes(2 * MIB))
+        assert time.monotonic() - started > 0.2
+        with anyio.fail_after(5):
+            assert not await process.write(bytes(50 * MIB))
+        assert (await process.wait()).ok
+
+
+async def test_a_writer_hears_that_the_input_was_closed(box: RunnerClient, workspace: Path) -> None:
+    async with box.start(command(workspace, "sh", "-c", "exec <&-; sleep 60")) as process:
+        with anyio.fail_after(5):
+            await process.write(bytes(MIB))
+            assert not await process.write(bytes(MIB))
+
+
+async def test_writers_at_once_do_not_mix(box: RunnerClient, workspace: Path) -> None:
+    async with box.start(command(workspace, "sh", "-c", "uniq -c | wc -l")) as process:
+        lines = [b"%d\n" % n * 300_000 for n in range(4)]
+        await asyncio.gather(*(process.write(line) for line in lines))
+        process.close_stdin()
+        assert (await process.wait()).stdout.strip() == b"4"
+
+
+async def test_leaving_a_program_kills_it_and_a_cancelled_wait_does_not(
+    box: RunnerClient, workspace: Path
+) -> None:
+    heard = Heard()
+    sleeper = command(workspace, "sh", "-c", "echo $$; trap '' TERM HUP; sleep 60 & wait; sleep 60")
+    async with box.start(sleeper, tty=TerminalSize(), on_output=heard) as process:
+        await heard.something.wait()
+        with anyio.move_on_after(0.05):
+            await process.wait()
+        process.signal("TERM")
+        os.kill(int(heard.said), 0)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(heard.said), 0)
+    assert (await process.wait()).ending == Stopped("cancelled")
+    process.kill()
+    process.resize(TerminalSize())
+    assert (await box.run(command(workspace, "true"))).ok
+
+
+async def test_a_terminal_is_what_was_asked_for(box: RunnerClient, workspace: Path) -> None:
+    shell = command(workspace, "sh", "-c", "read x; stty size")
+    async with box.start(shell, tty=TerminalSize(3, 7)) as process:
+        process.resize(TerminalSize(30, 70))
+        await process.write(b"\n")
+        outcome = await process.wait()
+    assert (outcome.stdout, outcome.stderr) == (b"\r\n30 70\r\n", b"")
+
+
+async def test_an_end_that_was_waited_for_late_costs_nothing(
+    box: RunnerClient, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sandbox_skills.engines.process.STOP_SECONDS", 0.0)
+    async with box.start(command(workspace, "true"), limits=Limits(wall_seconds=0.1)) as process:
+        await asyncio.sleep(0.2)
+        assert (await process.wait()).ok
+    assert box.alive

@@ -13,7 +13,7 @@ from sandbox_skills.errors import CommandError, PatternError, SandboxLostError
 from sandbox_skills.spec import CollectLimits, Command, Exited, Guarantee, SandboxSpec
 
 if TYPE_CHECKING:
-    from sandbox_skills.engines.fake import Running
+    from sandbox_skills.engines.fake_programs import Running
     from sandbox_skills.spec import FoundFile
 
 pytestmark = pytest.mark.anyio

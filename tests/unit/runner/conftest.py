@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, Unpack
 
 import pytest
 
-from sandbox_skills.engines.wire import Decoder, Frame, Kind, encode, encode_chunks
+from sandbox_skills.engines.wire import STDIN_WINDOW, Decoder, Frame, Kind, encode, encode_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -46,6 +46,7 @@ class Options(TypedDict, total=False):
     stdout: int
     stderr: int
     output: int
+    tty: tuple[int, int] | None
 
 
 @dataclass
@@ -164,10 +165,30 @@ class Host:
         """Runs one command to its end."""
         ref = self.start(*argv, stdin="none" if stdin is None else "pipe", **options)
         if stdin is not None:
-            for frame in encode_chunks(Kind.STDIN, ref, stdin):
-                self.channel.sendall(frame)
+            self.feed(ref, stdin)
             self.send(Kind.CLOSE_STDIN, ref)
         return self.finish(ref)
+
+    def feed(self, ref: int, data: bytes) -> None:
+        """Sends standard input as far as the runner grants it, all of it unless the program ends or closes it."""
+        window = STDIN_WINDOW
+        for frame in encode_chunks(Kind.STDIN, ref, data):
+            while window < len(frame):
+                reply = self._next_of(ref, Kind.STDIN_CREDIT, Kind.STDIN_CLOSED, Kind.ENDED)
+                if reply.kind is not Kind.STDIN_CREDIT:
+                    self._arrived.append(reply)
+                    return
+                window += int(reply.json()["bytes"])
+            self.channel.sendall(frame)
+            window -= len(frame)
+
+    def _next_of(self, ref: int, *kinds: Kind) -> Frame:
+        while True:
+            for frame in self._arrived:
+                if frame.ref == ref and frame.kind in kinds:
+                    self._arrived.remove(frame)
+                    return frame
+            self._receive()
 
     def shell(self, text: str, *, stdin: bytes | None = None, **options: Unpack[Options]) -> Finished:
         return self.run("bash", "-c", text, stdin=stdin, **options)
@@ -240,6 +261,7 @@ def _readable_copy(workspace: Path) -> Path:
 
 def order(*argv: str, stdin: str = "none", **options: Unpack[Options]) -> dict[str, Any]:
     """Returns the payload of a RUN."""
+    tty = options.get("tty")
     limits = {
         "wall": options.get("wall", 10.0),
         "cpu": options.get("cpu"),
@@ -252,6 +274,7 @@ def order(*argv: str, stdin: str = "none", **options: Unpack[Options]) -> dict[s
         "env": dict(options.get("env", ENVIRONMENT)),
         "cwd": options.get("cwd", "/"),
         "stdin": stdin,
+        "tty": None if tty is None else {"rows": tty[0], "cols": tty[1]},
         "stream": options.get("stream", False),
         "limits": limits,
     }

@@ -152,16 +152,10 @@ def test_nothing_lives_when_the_host_has_gone(host: Host, kind: str) -> None:
     assert not alive(pid)
 
 
-def feed_for_ever(host: Host, ref: int) -> None:
-    while True:
-        host.send(Kind.STDIN, ref, b"x" * 262_144)
-
-
 def test_a_host_that_goes_is_noticed_behind_unread_input(host: Host) -> None:
     ref = host.start("sleep", "60", stdin="pipe")
-    host.channel.settimeout(0.5)
-    with pytest.raises(TimeoutError):
-        feed_for_ever(host, ref)
+    for _ in range(4):
+        host.send(Kind.STDIN, ref, b"x" * 262_144)
     assert host.close() == 0
 
 

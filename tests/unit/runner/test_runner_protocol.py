@@ -23,7 +23,7 @@ PROTOCOL_EXIT = 3
 
 def test_both_sides_spell_the_same_protocol(runner_module: ModuleType) -> None:
     assert {kind.name: kind.value for kind in runner_module.Kind} == {kind.name: kind.value for kind in Kind}
-    for name in ("PROTOCOL", "MAX_DATA", "MAX_JSON", "INITIAL_CREDIT"):
+    for name in ("PROTOCOL", "MAX_DATA", "MAX_JSON", "INITIAL_CREDIT", "STDIN_WINDOW"):
         assert getattr(runner_module, name) == getattr(wire, name)
     assert runner_module.HEADER.format == wire.HEADER.format
     assert set(runner_module.RAW) == set(wire.RAW)
@@ -66,7 +66,7 @@ def test_hanging_up_ends_it_with_0(host: Host) -> None:
     "frame",
     [
         wire.HEADER.pack(0, 1, 0),
-        wire.HEADER.pack(14, 1, 0),
+        wire.HEADER.pack(16, 1, 0),
         wire.HEADER.pack(Kind.HELLO, 1, 0),
         wire.HEADER.pack(255, 1, 0),
         wire.HEADER.pack(Kind.STDIN, 1, wire.MAX_DATA + 1),
@@ -127,6 +127,11 @@ def order_with(workspace: Path, **changes: object) -> dict[str, Any]:
         {"env": {"": "c"}},
         {"env": {"A": 1}},
         {"stdin": "file"},
+        {"tty": True},
+        {"tty": {"rows": 24, "cols": 80}},
+        {"stdin": "pipe", "tty": {"rows": 0, "cols": 80}},
+        {"stdin": "pipe", "tty": {"rows": 24, "cols": 1001}},
+        {"stdin": "pipe", "tty": {"rows": 24}},
         {"stream": 1},
         {"limits": {}},
         {"limits": {"wall": -1, "cpu": None, "stdout": 1, "stderr": 1, "output": 1}},
@@ -151,7 +156,17 @@ def test_a_ref_in_use_is_refused(host: Host) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [Kind.STDIN, Kind.CLOSE_STDIN, Kind.KILL, Kind.CHUNK, Kind.CHUNKS_END, Kind.CREDIT]
+    "kind",
+    [
+        Kind.STDIN,
+        Kind.CLOSE_STDIN,
+        Kind.KILL,
+        Kind.CHUNK,
+        Kind.CHUNKS_END,
+        Kind.CREDIT,
+        Kind.RESIZE,
+        Kind.SIGNAL,
+    ],
 )
 def test_frames_of_a_request_that_is_over_are_ignored(host: Host, kind: Kind) -> None:
     host.send(kind, 77, b'{"bytes":1}')
@@ -169,7 +184,7 @@ def test_frames_may_come_in_any_pieces(host: Host) -> None:
 
 FRAMES = st.builds(
     wire.encode,
-    st.sampled_from([kind for kind in Kind if kind <= Kind.FACTS and kind is not Kind.FACTS]),
+    st.sampled_from([kind for kind in Kind if kind < Kind.HELLO and kind is not Kind.FACTS]),
     st.integers(0, 3),
     st.binary(max_size=40) | st.sampled_from([b"{}", b"[]", b'{"path":"a","mode":1,"max_bytes":9}']),
 )

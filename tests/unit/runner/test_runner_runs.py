@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sandbox_skills.engines.wire import MAX_DATA, Kind
+from sandbox_skills.engines.wire import MAX_DATA, STDIN_WINDOW, Kind
 
 if TYPE_CHECKING:
     from tests.unit.runner.conftest import Host
@@ -150,18 +150,44 @@ def test_standard_input_nobody_reads_is_no_error(host: Host) -> None:
 
 def test_it_answers_while_a_program_does_not_read(host: Host) -> None:
     ref = host.start("sleep", "10", stdin="pipe")
-    for _ in range(32):
+    for _ in range(STDIN_WINDOW // MAX_DATA):
         host.send(Kind.STDIN, ref, b"x" * MAX_DATA)
     host.send(Kind.KILL, ref, {"reason": "cancelled"})
     assert host.finish(ref).ending == (None, 9, "cancelled")
 
 
-def test_an_endless_input_is_not_taken_in_and_ends_with_the_wall(host: Host) -> None:
-    ref = host.start("sleep", "10", stdin="pipe", wall=1.0)
-    for _ in range(160):
+def test_input_is_granted_as_the_program_takes_it(host: Host) -> None:
+    ref = host.start("sh", "-c", "head -c 500000 >/dev/null; read x </dev/null; sleep 10", stdin="pipe")
+    assert host.next(ref).kind is Kind.STARTED
+    for _ in range(STDIN_WINDOW // MAX_DATA):
         host.send(Kind.STDIN, ref, b"x" * MAX_DATA)
-    assert host.finish(ref).ending == (None, 9, "wall_time")
-    assert peak(host) < 60 * MIB
+    granted = host.next(ref)
+    assert granted.kind is Kind.STDIN_CREDIT
+    assert STDIN_WINDOW // 4 <= granted.json()["bytes"] < STDIN_WINDOW
+    host.send(Kind.KILL, ref, {"reason": "cancelled"})
+    assert host.finish(ref).ending == (None, 9, "cancelled")
+
+
+def test_a_short_input_needs_no_credit(host: Host) -> None:
+    assert Kind.STDIN_CREDIT not in host.run("cat", stdin=b"x" * 200_000).kinds
+
+
+def test_a_closed_input_is_told_once_it_is_written_to(host: Host) -> None:
+    ref = host.start("sh", "-c", "exec <&-; touch mark; sleep 10", stdin="pipe")
+    host.wait_for("mark")
+    for _ in range(STDIN_WINDOW // MAX_DATA):
+        host.send(Kind.STDIN, ref, b"x" * MAX_DATA)
+    assert [host.next(ref).kind for _ in range(2)] == [Kind.STARTED, Kind.STDIN_CLOSED]
+    host.send(Kind.STDIN, ref, b"x")
+    host.send(Kind.KILL, ref, {"reason": "cancelled"})
+    assert Kind.STDIN_CLOSED not in host.finish(ref).kinds
+
+
+def test_more_input_than_was_granted_ends_the_runner(host: Host) -> None:
+    ref = host.start("sleep", "10", stdin="pipe")
+    for _ in range(STDIN_WINDOW // MAX_DATA + 1):
+        host.send(Kind.STDIN, ref, b"x" * MAX_DATA)
+    assert host.process.wait(10) == 3
 
 
 def test_input_can_be_a_dialogue(host: Host) -> None:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
     from sandbox_skills.engines.base import Engine, Sandbox
-    from sandbox_skills.engines.fake import Running
+    from sandbox_skills.engines.fake_programs import Running
     from sandbox_skills.spec import Command
 
 pytestmark = pytest.mark.anyio

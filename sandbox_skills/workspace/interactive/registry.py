@@ -1,0 +1,159 @@
+"""The interactive programs of one session: found by their ids, and ended with it."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Generic, Self, TypeVar
+
+from sandbox_skills.engines.cancellation import finish
+from sandbox_skills.errors import ProgramNotFoundError, QuotaError
+from sandbox_skills.workspace.interactive.program import InteractiveProgram
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection
+    from types import TracebackType
+
+    from sandbox_skills.engines.base import OutputSink, Process, Sandbox
+    from sandbox_skills.spec import Command, Limits, Outcome, TerminalSize
+    from sandbox_skills.workspace.interactive.program import Status
+
+T = TypeVar("T")
+
+MAX_PROGRAMS = 16
+"""Programs of one session, those that ended and are still remembered included: each may hold 16 MiB of text."""
+
+KEPT_SECONDS = 1800.0
+"""How long a program that ended can still be polled: a conversation may have gone elsewhere and come back."""
+
+ID_BYTES = 16
+"""128 bits: an id is all that is needed to talk to a program, and nobody guesses that."""
+
+PLAIN_TERMINAL = "dumb"
+"""TERM of a program whose caller says nothing: its output is read as text. A full-screen program needs another."""
+
+
+class InteractivePrograms(Generic[T]):
+    """Starts programs in one sandbox and keeps them. Leaving its block kills those that run.
+
+    T is what the session makes of a program that ended, such as its collected outputs.
+    """
+
+    def __init__(
+        self, sandbox: Sandbox, *, max_programs: int = MAX_PROGRAMS, kept_seconds: float = KEPT_SECONDS
+    ) -> None:
+        self._sandbox = sandbox
+        self._max_programs = max_programs
+        self._kept_seconds = kept_seconds
+        self._programs: dict[str, InteractiveProgram[T]] = {}
+        self._tasks: dict[str, asyncio.Task[T]] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def start(
+        self,
+        command: Command,
+        *,
+        on_exit: Callable[[Outcome], Awaitable[T]],
+        limits: Limits | None = None,
+        tty: TerminalSize | None = None,
+        sink: OutputSink | None = None,
+    ) -> InteractiveProgram[T]:
+        """Starts a program and returns it. `on_exit` is called once, when it has ended, whoever ended it.
+
+        `command.stdin` is what it gets first. `sink` hears its output live. Raises CommandError, QuotaError for
+        more programs than a session has, EngineError for more than the sandbox runs at once.
+        """
+        self._make_room()
+        program = InteractiveProgram[T](secrets.token_hex(ID_BYTES), tty=tty, sink=sink)
+        stack = AsyncExitStack()
+        process = await stack.enter_async_context(
+            self._sandbox.start(
+                _with_terminal(command, tty), limits=limits, tty=tty, on_output=program.received
+            )
+        )
+        program.attach(process)
+        task = asyncio.create_task(_owned(program, process, stack, on_exit), name=f"interactive {program.id}")
+        task.add_done_callback(program.settle)
+        self._programs[program.id], self._tasks[program.id] = program, task
+        return program
+
+    def get(self, program_id: str) -> InteractiveProgram[T]:
+        """Returns a program of this session; raises ProgramNotFoundError, also for one that ended too long ago."""
+        self._reap()
+        try:
+            return self._programs[program_id]
+        except KeyError:
+            raise ProgramNotFoundError(
+                "no program of that id", hint="it was killed, or ended too long ago, or is of another session"
+            ) from None
+
+    async def kill(self, program_id: str) -> Status:
+        """Ends a program and forgets it, unless it had ended by itself; raises ProgramNotFoundError."""
+        status = await self.get(program_id).kill()
+        if status == "killed":
+            self._forget(program_id)
+        return status
+
+    async def aclose(self) -> None:
+        """Kills every program that runs and waits until it is gone; `on_exit` of those is not called."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await finish(_all(tasks))
+        self._programs.clear()
+        self._tasks.clear()
+
+    def _make_room(self) -> None:
+        self._reap()
+        settled = [program for program in self._programs.values() if program.settled_at is not None]
+        if len(self._programs) < self._max_programs:
+            return
+        if not settled:
+            raise QuotaError(
+                f"{len(self._programs)} programs run in this session, which is all it may have",
+                hint="kill one of them",
+            )
+        self._forget(settled[0].id)
+
+    def _reap(self) -> None:
+        due = time.monotonic() - self._kept_seconds
+        for program in list(self._programs.values()):
+            if program.settled_at is not None and program.settled_at <= due:
+                self._forget(program.id)
+
+    def _forget(self, program_id: str) -> None:
+        self._programs.pop(program_id, None)
+        self._tasks.pop(program_id, None)
+
+
+async def _owned(
+    program: InteractiveProgram[T],
+    process: Process,
+    stack: AsyncExitStack,
+    on_exit: Callable[[Outcome], Awaitable[T]],
+) -> T:
+    async with stack:
+        outcome = await process.wait()
+    program.ended(outcome)
+    return await on_exit(outcome)
+
+
+async def _all(tasks: Collection[asyncio.Task[T]]) -> None:
+    await asyncio.wait(tasks)
+
+
+def _with_terminal(command: Command, tty: TerminalSize | None) -> Command:
+    if tty is None or "TERM" in command.env:
+        return command
+    return replace(command, env={**command.env, "TERM": PLAIN_TERMINAL})
