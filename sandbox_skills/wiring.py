@@ -136,7 +136,7 @@ def sandbox_spec(settings: Settings) -> SandboxSpec:
 def engine(settings: Settings, store: SkillStore) -> Engine:
     """Returns the engine that the settings name, not yet connected, on the given store."""
     if settings.engine == "fake":
-        return select("fake")
+        return select("fake", concurrent_runs=settings.session.concurrent_runs)
     from sandbox_skills.engines.docker import DockerEngineOptions  # noqa: PLC0415  # docker-py is slow to import
 
     return select(
@@ -151,6 +151,7 @@ def engine(settings: Settings, store: SkillStore) -> Engine:
             runtime=settings.docker.runtime,
             use_apparmor=settings.docker.apparmor != "off",
             timeout_seconds=settings.docker.timeout_seconds,
+            concurrent_runs=settings.session.concurrent_runs,
         ),
     )
 
