@@ -17,6 +17,7 @@ help: ## Show this list
 
 # The environment is made anew when what it is made from has changed.
 .venv/.ready: requirements.lock pyproject.toml
+	@sh runner-image/host-setup.sh python $(PYTHON)
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
@@ -25,10 +26,10 @@ help: ## Show this list
 setup: .venv/.ready ## Make .venv with the pinned dependencies
 
 docker: setup ## Use the Docker Engine that answers, or install and start one (ENGINE_SETUP=no forbids)
-	@sh runner-image/engine-setup.sh start
+	@sh runner-image/host-setup.sh start
 
 docker-stop: ## End the Docker Engine that `make docker` started
-	@sh runner-image/engine-setup.sh stop
+	@sh runner-image/host-setup.sh stop
 
 image: docker ## Build the runner image, unless it is there (TARGET=full for the large one)
 	@$(CLI) image build --target $(TARGET)
@@ -69,5 +70,10 @@ lock: setup ## Pin the dependencies again, without any index address
 	$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --extra dev --strip-extras --no-header \
 	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o requirements.lock pyproject.toml
 
-clean: ## Remove the environment and every cache; Docker and its images stay
+clean: ## Remove what was made here; Docker and its images stay, and .state while its engine runs
+	@if sh runner-image/host-setup.sh running; then \
+	  echo 'the Docker Engine of `make docker` runs: .state stays until `make docker-stop`'; \
+	else \
+	  chmod -R u+rwX .state 2> /dev/null; rm -rf .state; \
+	fi
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build

@@ -173,5 +173,6 @@ def doctor_options(settings: Settings) -> DoctorOptions:
         image=settings.image.name,
         target=settings.image.target,
         runtime=settings.docker.runtime,
+        apparmor=settings.docker.apparmor,
         needs=sandbox_spec(settings).needs,
     )

@@ -17,6 +17,7 @@ from sandbox_skills.artifacts.open_file import OpenFile
 from sandbox_skills.artifacts.reader import BlobReader
 from sandbox_skills.artifacts.store import DEFAULT_PAGE, MAX_PAGE, ArtifactMetadata, ArtifactQuota
 from sandbox_skills.artifacts.tenant_store import TenantStore
+from sandbox_skills.directories import make_private
 from sandbox_skills.errors import ArtifactNameError, ArtifactStoreError, RequestError, SettingsError
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class LocalArtifactStore:
 
     def _prepare(self) -> None:
         try:
-            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self._root)
             self._root.chmod(0o700)
         except OSError as error:
             raise ArtifactStoreError(

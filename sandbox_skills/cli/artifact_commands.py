@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sandbox_skills.cli.options import takes_global_options
+
 if TYPE_CHECKING:
     from sandbox_skills.cli.options import GlobalOptions
 
@@ -20,6 +22,7 @@ artifacts = typer.Typer(help="List, fetch or remove the outputs that were kept."
 
 
 @artifacts.command("list")
+@takes_global_options
 def list_artifacts(
     context: typer.Context,
     prefix: Annotated[str, typer.Argument(metavar="PREFIX", help="How the names start.")] = "",
@@ -33,6 +36,7 @@ def list_artifacts(
 
 
 @artifacts.command("get")
+@takes_global_options
 def get_artifact(
     context: typer.Context,
     name: NameArgument,
@@ -50,6 +54,7 @@ def get_artifact(
 
 
 @artifacts.command("rm")
+@takes_global_options
 def remove_artifact(
     context: typer.Context,
     name: NameArgument,

@@ -16,7 +16,7 @@ from sandbox_skills.cli.event_loop import run_async
 from sandbox_skills.cli.run import LOCAL_TENANT
 from sandbox_skills.cli.streams import OutputClosedError
 from sandbox_skills.cli.terminal import err, out, print_json
-from sandbox_skills.cli.text import aligned, harmless_line
+from sandbox_skills.cli.text import aligned, counted, harmless_line
 from sandbox_skills.errors import OutputError, RequestError
 from sandbox_skills.wiring import artifact_store
 
@@ -57,7 +57,9 @@ def get_artifact(
     if options.as_json:
         print_json({**artifact.as_dict(), "saved": str(output)})
     elif output is not None:
-        err.print(harmless_line(f"saved {output} ({artifact.size} bytes, version {artifact.version})"))
+        err.print(
+            harmless_line(f"saved {output} ({counted(artifact.size, 'byte')}, version {artifact.version})")
+        )
     return 0
 
 
@@ -70,7 +72,7 @@ def remove_artifact(options: GlobalOptions, name: str, *, version: int | None, e
     if options.as_json:
         print_json([artifact.as_dict() for artifact in removed.artifacts])
     else:
-        out.print(f"{len(removed.artifacts)} removed ({removed.bytes} bytes)")
+        out.print(f"{len(removed.artifacts)} removed ({counted(removed.bytes, 'byte')})")
     return 0
 
 

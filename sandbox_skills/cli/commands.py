@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sandbox_skills.cli.artifact_commands import artifacts
+from sandbox_skills.cli.options import ConfigOption, EngineOption, SkillsOption, takes_global_options
 
 if TYPE_CHECKING:
     from sandbox_skills.cli.options import GlobalOptions
@@ -44,19 +45,9 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def global_options(
     context: typer.Context,
-    skills: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--skills", metavar="DIR", help="A folder of skills; can be repeated, the first one wins."
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="The settings file to read.")
-    ] = None,
-    engine: Annotated[
-        str | None,
-        typer.Option("--engine", metavar="NAME", help="docker, or fake: a dry run that isolates nothing."),
-    ] = None,
+    skills: SkillsOption = None,
+    config: ConfigOption = None,
+    engine: EngineOption = None,
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version.")
     ] = False,
@@ -64,10 +55,11 @@ def global_options(
     """Holds the options that stand before a command's name."""
     del version
     options: GlobalOptions = context.obj
-    options.skills, options.config, options.engine = tuple(skills or ()), config, engine
+    options.take(skills, config, engine)
 
 
 @app.command("list")
+@takes_global_options
 def list_skills(
     context: typer.Context,
     every: Annotated[
@@ -83,6 +75,7 @@ def list_skills(
 
 
 @app.command()
+@takes_global_options
 def show(
     context: typer.Context, skill: NameArgument, user: UserOption = False, as_json: JsonOption = False
 ) -> int:
@@ -93,12 +86,13 @@ def show(
 
 
 @app.command()
+@takes_global_options
 def run(
     context: typer.Context,
     skill: NameArgument,
     argv: Annotated[
         list[str] | None,
-        typer.Argument(metavar="-- ARGV...", help="The program to run and its arguments, as they are."),
+        typer.Argument(metavar="-- ARGV...", help="The program and its arguments, as they are, after a --."),
     ] = None,
     command: Annotated[
         str | None, typer.Option("--command", metavar="TEXT", help="A command line for bash -c instead.")
@@ -106,17 +100,25 @@ def run(
     script: Annotated[
         str | None,
         typer.Option(
-            "--script", metavar="PATH", help="A script of the skill instead; ARGV are its arguments."
+            "--script", metavar="PATH", help="A script of the skill instead; its arguments stand after a --."
         ),
     ] = None,
     output: Annotated[
         list[str] | None,
-        typer.Option("--output", metavar="GLOB", help="Files to collect, such as 'out/**'; can be repeated."),
+        typer.Option(
+            "--output",
+            metavar="GLOB",
+            help="Files of the workspace to collect, such as 'out/**', which is what --out-dir alone collects; "
+            "can be repeated.",
+        ),
     ] = None,
     inputs: Annotated[
         list[str] | None,
         typer.Option(
-            "--input", metavar="FROM[:TO]", help="A file or folder to put into work/inputs; can be repeated."
+            "--input",
+            metavar="FROM[:TO]",
+            help="A file or folder to put in; TO is relative to the workspace, inputs/x is work/inputs/x, a trailing "
+            "slash keeps the name; work/inputs/ by default; can be repeated.",
         ),
     ] = None,
     env: Annotated[
@@ -136,14 +138,16 @@ def run(
         float | None, typer.Option("--timeout", metavar="SECONDS", help="When to stop the run.")
     ] = None,
     out_dir: Annotated[
-        Path,
+        Path | None,
         typer.Option(
             "--out-dir",
             metavar="DIR",
-            help="Where collected files go; made when there is one.",
-            show_default=False,
+            help="Where collected files go, the current directory by default; made when there is one.",
         ),
-    ] = Path(),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite files that are there, which are left otherwise.")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the result as JSON, output included.")
     ] = False,
@@ -163,11 +167,13 @@ def run(
         cwd=cwd,
         timeout=timeout,
         out_dir=out_dir,
+        force=force,
     )
     return work(_options(context, as_json), skill, wanted)
 
 
 @image.command()
+@takes_global_options
 def build(
     context: typer.Context,
     target: TargetOption = None,
@@ -185,8 +191,9 @@ def build(
 
 
 @image.command()
+@takes_global_options
 def status(context: typer.Context, target: TargetOption = None, as_json: JsonOption = False) -> int:
-    """Say whether the runner image is there; exit 1 if not."""
+    """Say whether the image of sandboxes is there; exit 1 if not."""
     from sandbox_skills.cli.image import status as work
 
     return work(_options(context, as_json), target=target)
@@ -197,6 +204,7 @@ app.add_typer(artifacts, name="artifacts")
 
 
 @app.command()
+@takes_global_options
 def doctor(context: typer.Context, as_json: JsonOption = False) -> int:
     """Check Docker and this host, with the fix for each fault."""
     from sandbox_skills.cli.doctor import doctor as work
@@ -205,6 +213,7 @@ def doctor(context: typer.Context, as_json: JsonOption = False) -> int:
 
 
 @app.command()
+@takes_global_options
 def gc(
     context: typer.Context,
     images: Annotated[bool, typer.Option("--images", help="Remove images of other versions, too.")] = False,
@@ -217,6 +226,7 @@ def gc(
 
 
 @app.command()
+@takes_global_options
 def demo(context: typer.Context, as_json: JsonOption = False) -> int:
     """Run a sample skill, and try two things that must be blocked."""
     from sandbox_skills.cli.demo import demo as work
@@ -225,6 +235,7 @@ def demo(context: typer.Context, as_json: JsonOption = False) -> int:
 
 
 @app.command()
+@takes_global_options
 def validate(
     context: typer.Context,
     paths: Annotated[
@@ -245,6 +256,7 @@ def validate(
 
 
 @app.command()
+@takes_global_options
 def new(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the skill and of its folder.")],
@@ -267,6 +279,7 @@ def new(
 
 
 @app.command()
+@takes_global_options
 def add(
     context: typer.Context,
     source: Annotated[
@@ -288,6 +301,7 @@ def add(
 
 
 @app.command()
+@takes_global_options
 def update(
     context: typer.Context,
     skill: AddedArgument,
@@ -301,6 +315,7 @@ def update(
 
 
 @app.command()
+@takes_global_options
 def remove(context: typer.Context, skill: AddedArgument, as_json: JsonOption = False) -> int:
     """Remove an added skill."""
     from sandbox_skills.cli.sources import remove as work
@@ -309,6 +324,7 @@ def remove(context: typer.Context, skill: AddedArgument, as_json: JsonOption = F
 
 
 @app.command()
+@takes_global_options
 def trust(
     context: typer.Context,
     skill: NameArgument,

@@ -54,8 +54,7 @@ def failure_of(error: BaseException) -> Failure:
         case SandboxSkillsError():
             return Failure(error_code(error), error.code, error.message, error.hint)
         case typer.TyperException():
-            path = getattr(getattr(error, "ctx", None), "command_path", "sandbox-skills")
-            return Failure(USAGE, "usage", error.format_message(), f"{path} --help")
+            return _usage(error)
         case StoppedBySignalError():
             return Failure(SIGNAL_BASE + error.number, "interrupted", f"stopped by {error.name}")
         case OSError():
@@ -65,6 +64,15 @@ def failure_of(error: BaseException) -> Failure:
             return Failure(
                 SANDBOX_FAILED, "internal", message, "this is a fault of sandbox-skills", is_bug=True
             )
+
+
+def _usage(error: typer.TyperException) -> Failure:
+    path = getattr(getattr(error, "ctx", None), "command_path", "sandbox-skills")
+    hint = f"{path} --help"
+    # Only an option that is not ours knows of others.
+    if path.endswith(" run") and hasattr(error, "possibilities"):
+        hint = f"put -- before the program's own arguments; ours are in `{hint}`"
+    return Failure(USAGE, "usage", error.format_message(), hint)
 
 
 def error_code(error: SandboxSkillsError) -> int:

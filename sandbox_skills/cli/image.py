@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from sandbox_skills.cli.options import GlobalOptions
     from sandbox_skills.cli.terminal import Progress
+    from sandbox_skills.engines.image import OwnImage
 
 
 def build(options: GlobalOptions, *, target: str | None, base: str | None, fresh: bool) -> int:
@@ -37,14 +38,31 @@ def build(options: GlobalOptions, *, target: str | None, base: str | None, fresh
 
 
 def status(options: GlobalOptions, *, target: str | None) -> int:
-    """Says whether the runner image is there; returns 1 where it is not."""
+    """Says whether the image that sandboxes are made from is there and fit; returns 1 where it is not.
+
+    That is the user's own where the settings name one and no `target` asks for ours.
+    """
     settings = options.settings({"image.target": target})
+    if settings.image.name is not None and target is None:
+        return _own_status(image.own_status(docker_client(settings), settings.image.name), options)
     found = image.status(docker_client(settings), target=settings.image.target)
     if options.as_json:
         print_json({"state": found.state, "tag": found.tag, "id": found.id, "bytes": found.size})
     else:
         size = f", {found.size / 1e6:.0f} MB" if found.size else ""
         out.print(f"{found.tag}: {found.state}{size}")
+    return 0 if found.state == "present" else FAILED
+
+
+def _own_status(found: OwnImage, options: GlobalOptions) -> int:
+    if options.as_json:
+        facts = {"state": found.state, "tag": found.name, "id": found.id, "bytes": found.size}
+        print_json({**facts, "reasons": list(found.reasons)})
+    else:
+        size = f", {found.size / 1e6:.0f} MB" if found.size else ""
+        out.print(harmless_line(f"{found.name}, your own (image.name): {found.state}{size}"))
+        for line in (*found.reasons, *([f"fix: {found.fix}"] if found.fix else [])):
+            err.print(harmless_line(f"  {line}"))
     return 0 if found.state == "present" else FAILED
 
 

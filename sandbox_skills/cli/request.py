@@ -32,7 +32,7 @@ def invocation(argv: Sequence[str], command: str | None, script: str | None) -> 
         return Script(script, tuple(argv))
     if not argv:
         raise CommandError(
-            "no command was given", hint="end with `-- python3 scripts/x.py`, or use --command or --script"
+            "no command was given", hint="end with `-- python3 scripts/x.py`, or give --command or --script"
         )
     return Argv(tuple(argv))
 
@@ -64,10 +64,15 @@ def limits(settings: Settings, timeout: float | None) -> Limits:
     if timeout is None:
         return usual
     ceiling = settings.run.wall_ceiling_seconds
-    if not 0 < timeout <= ceiling:
+    if timeout > ceiling:
         raise CommandError(
-            f"--timeout {timeout:g} is not between 0 and {ceiling:g} seconds",
+            f"--timeout {timeout:g}: no run may take more than {ceiling:g} seconds",
             hint="raise run.wall_ceiling_seconds in the settings",
+        )
+    if not timeout > 0:  # NaN too
+        raise CommandError(
+            f"--timeout {timeout:g} is no time to run in",
+            hint=f"give more than 0 and at most {ceiling:g} seconds, or leave it out for {usual.wall_seconds:g}",
         )
     return replace(usual, wall_seconds=timeout)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,18 +14,16 @@ from sandbox_skills.catalog import list_skill_resources
 from sandbox_skills.cli.event_loop import run_async
 from sandbox_skills.cli.exits import ending_code
 from sandbox_skills.cli.live import shown_live
+from sandbox_skills.cli.report import EVERY_OUTPUT, report, unmatched_patterns
 from sandbox_skills.cli.request import environment, input_of, invocation, limits, output_directory
-from sandbox_skills.cli.skills import find_skill
+from sandbox_skills.cli.skills import find_skill, near
 from sandbox_skills.cli.terminal import err, print_json, working
 from sandbox_skills.cli.text import harmless_line
 from sandbox_skills.errors import CommandError, ScriptNotFoundError
-from sandbox_skills.spec import Exited, Signalled, Stopped
 from sandbox_skills.wiring import opened, trust
 from sandbox_skills.workspace.manager import RunRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sandbox_skills.catalog import SkillSpec
     from sandbox_skills.cli.options import GlobalOptions
     from sandbox_skills.settings import Settings
@@ -50,28 +49,34 @@ class RunOptions:
     env_files: tuple[Path, ...] = ()
     cwd: str = ""
     timeout: float | None = None
-    out_dir: Path = Path()
+    out_dir: Path | None = None
+    force: bool = False
 
 
 def run(options: GlobalOptions, skill: str, wanted: RunOptions) -> int:
     """Runs a command of a skill and returns its exit code; everything is checked before anything starts."""
     settings = options.settings()
+    outputs = wanted.outputs or ((EVERY_OUTPUT,) if wanted.out_dir is not None else ())
     request = RunRequest(
         invocation=invocation(wanted.argv, wanted.command, wanted.script),
         cwd=wanted.cwd,
         env=environment(wanted.env, wanted.env_files),
         inputs=tuple(map(input_of, wanted.inputs)),
-        outputs=wanted.outputs,
-        out_dir=output_directory(wanted.out_dir) if wanted.outputs else None,
+        outputs=outputs,
+        out_dir=output_directory(wanted.out_dir or Path()) if outputs else None,
+        overwrite=wanted.force,
         limits=limits(settings, wanted.timeout),
     )
     spec = find_skill(settings, skill)
     _check_trust(spec, wanted)
+    if settings.engine == "fake" and not options.as_json:
+        err.print("engine fake: nothing is run")
     result = run_async(_run(settings, spec, replace(request, skill_name=spec.name), as_json=options.as_json))
+    unmatched = unmatched_patterns(outputs, result)
     if options.as_json:
-        print_json(result.as_dict())
+        print_json({**result.as_dict(), "unmatched": list(unmatched)})
     else:
-        for line in _report(result):
+        for line in report(result, settings.collect_limits(), unmatched):
             err.print(harmless_line(line))
     return ending_code(result.outcome.ending)
 
@@ -80,9 +85,10 @@ def _check_trust(spec: SkillSpec, wanted: RunOptions) -> None:
     """Refuses to hand on variables of the user's to a skill that no word of his covers; `K=V` is his word."""
     handed_on = [name for name in wanted.env if "=" not in name]
     if not spec.trusted and (handed_on or wanted.env_files):
+        root = near(str(Path(spec.dir).parent))
         raise CommandError(
             f"skill {spec.name!r} was only found, so it gets no variables of yours",
-            hint="accept it with `sandbox-skills trust`, or name its folder with --skills",
+            hint=f"sandbox-skills trust {shlex.quote(spec.name)}, or give --skills {shlex.quote(root)} to this command",
         )
 
 
@@ -113,25 +119,3 @@ def _scripts_hint(spec: SkillSpec) -> str:
         return "it has no scripts; see `sandbox-skills show`"
     more = ", …" if len(names) > SHOWN_SCRIPTS else ""
     return f"its scripts are {', '.join(names[:SHOWN_SCRIPTS])}{more}"
-
-
-def _report(result: RunResult) -> Iterator[str]:
-    """Yields what is to be said after a run that was shown live."""
-    for file in result.files:
-        cut = ", cut" if file.truncated else ""
-        yield f"saved {file.saved} ({file.size} bytes{cut})"
-    for path, reason in result.skipped.items():
-        yield f"left {path}: {reason}"
-    yield from result.notes
-    # What was printed was shown whole, however little of it was kept.
-    hit = sorted(result.limits_hit - {"stdout", "stderr"})
-    if hit:
-        guessed = result.outcome.limits_guessed
-        yield f"limits hit: {', '.join(f'{name} (a guess)' if name in guessed else name for name in hit)}"
-    match result.outcome.ending:
-        case Stopped(reason):
-            yield f"stopped: {reason.replace('_', ' ')}"
-        case Signalled(signal):
-            yield f"ended by signal {signal}"
-        case Exited():
-            pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import tempfile
 from pathlib import Path
@@ -22,18 +23,21 @@ def new(options: GlobalOptions, name: str, *, language: str, tool: bool, parent:
     """Makes the folder of a new skill below `parent`; what is there is never touched."""
     if language not in get_args(Language):
         raise CommandError(f"--lang {language} is none of {', '.join(get_args(Language))}")
-    files = scaffold(name, language=cast("Language", language), tool=tool)
+    made = scaffold(name, language=cast("Language", language), tool=tool)
     folder = parent.absolute() / name
     try:
-        _write(folder, files)
+        _write(folder, made.files)
     except OSError as error:
         raise InputError(f"{folder} cannot be made: {error.strerror}") from error
     if options.as_json:
-        print_json({"name": name, "folder": str(folder), "files": sorted(files)})
+        print_json({"name": name, "folder": str(folder), "files": sorted(made.files)})
         return 0
-    for path in sorted(files):
+    for path in sorted(made.files):
         out.print(near(str(folder / path)))
-    err.print(f"next: edit SKILL.md, then `sandbox-skills validate --strict {near(str(folder))}`")
+    place, root = (shlex.quote(near(str(path))) for path in (folder, folder.parent))
+    err.print(f"next: edit {place}/SKILL.md and its script, then")
+    err.print(f"  sandbox-skills validate --strict {place}")
+    err.print(f"  sandbox-skills run --skills {root} {name} -- {made.call}")
     return 0
 
 

@@ -59,7 +59,7 @@ def list_skills(options: GlobalOptions, *, every: bool, user: bool) -> int:
         err.print(f"no skills found; {NO_SKILLS_HINT}")
     for issue in found.issues:
         for item in issue.diagnostics:
-            err.print(f"{item.severity}: {harmless_line(near(issue.path))}: {harmless_line(item.message)}")
+            err.print(harmless_line(f"{item.severity}: {near(issue.path)}: {item}"))
     return 0
 
 
@@ -96,7 +96,9 @@ def trust_of(spec: SkillSpec) -> str:
 def _check_roots(settings: Settings) -> None:
     for root in settings.skills.roots:
         if not root.is_dir():
-            raise SettingsError(f"{root} is no folder of skills")
+            raise SettingsError(
+                f"{root} is no folder of skills", hint="name one that exists with --skills DIR"
+            )
 
 
 def _rows(found: Snapshot, *, every: bool) -> Iterator[Sequence[str]]:
@@ -124,7 +126,7 @@ def _fields(spec: SkillSpec, manifest: ToolManifest) -> Iterator[tuple[str, str]
     for tool in manifest.tools:
         yield "tool", f"{tool.name}: {tool.description}"
     for item in (*spec.diagnostics, *manifest.diagnostics):
-        yield str(item.severity), f"{item.code}: {item.message}"
+        yield str(item.severity), f"{item.code}: {item}"
 
 
 def _told(spec: SkillSpec) -> Iterator[tuple[str, str]]:
@@ -146,7 +148,7 @@ def _tokens(spec: SkillSpec) -> dict[str, int]:
 
 
 def _as_dict(spec: SkillSpec) -> dict[str, object]:
-    warnings = [{"code": found.code, "message": found.message} for found in spec.diagnostics]
+    warnings = [{"code": found.code, "message": str(found)} for found in spec.diagnostics]
     return {
         "name": spec.name,
         "id": spec.id,

@@ -33,6 +33,11 @@ def harmless_line(text: str) -> str:
     return text.translate(_ESCAPES)
 
 
+def counted(number: int, one: str, many: str = "") -> str:
+    """Returns `1 file`, `2 files`; `many` is a plural that is not made with an s."""
+    return f"{number} {one if number == 1 else many or f'{one}s'}"
+
+
 def aligned(rows: Iterable[Sequence[str]], *, width: int | None = None) -> list[str]:
     """Returns rows as lines with columns below each other; the last column is cut to fit `width`, if given.
 

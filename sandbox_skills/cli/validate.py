@@ -12,7 +12,7 @@ from sandbox_skills.catalog.sarif import sarif_log
 from sandbox_skills.cli.exits import FAILED
 from sandbox_skills.cli.skills import near
 from sandbox_skills.cli.terminal import err, out, print_json
-from sandbox_skills.cli.text import aligned, harmless_line
+from sandbox_skills.cli.text import aligned, counted, harmless_line
 from sandbox_skills.errors import InputError
 from sandbox_skills.install.validate import Finding, Report
 from sandbox_skills.install.validate import validate as find
@@ -36,7 +36,9 @@ def validate(options: GlobalOptions, paths: Sequence[Path], *, strict: bool, sar
         width = out.width if out.is_terminal else None
         for line in aligned([HEAD, *_rows(report)], width=width):
             out.print(line)
-    err.print(", ".join(f"{number} {label}" for label, number in _counts(report).items()))
+    err.print(
+        ", ".join(counted(number, label.removesuffix("s")) for label, number in _counts(report).items())
+    )
     return FAILED if report.count(Severity.ERROR) else 0
 
 

@@ -36,7 +36,7 @@ from sandbox_skills.engines.docker_config import (
 )
 from sandbox_skills.engines.instance import Instance, dead_instances, forget_instances
 from sandbox_skills.engines.uids import leased_uid
-from sandbox_skills.errors import EngineError, GuaranteeError, ImageError
+from sandbox_skills.errors import EngineError, GuaranteeError, ImageError, SettingsError
 from sandbox_skills.spec import Guarantee, SandboxId
 
 if TYPE_CHECKING:
@@ -153,6 +153,7 @@ class DockerEngine:
     @asynccontextmanager
     async def open(self, spec: SandboxSpec) -> AsyncGenerator[Sandbox]:
         daemon = await self._connected()
+        _check_runtime(self._options.runtime, daemon.info)
         self._demand(spec, daemon)
         ref = await self._resolved(daemon)
         with leased_uid(image.UID_FIRST, image.UID_COUNT) as uid:
@@ -323,6 +324,18 @@ def _connect(options: DockerEngineOptions) -> _Daemon:
         info=info,
         lost=lost_guarantees(info, options.runtime),
     )
+
+
+def _check_runtime(runtime: str | None, info: Mapping[str, Any]) -> None:
+    """Raises SettingsError where a daemon that names its runtimes has none of that name."""
+    known: Mapping[str, object] = info.get("Runtimes") or {}
+    if runtime is not None and known and runtime not in known:
+        # The daemon names its own shims besides.
+        others = ", ".join(sorted(name for name in known if not name.startswith("io.containerd.")))
+        raise SettingsError(
+            f"the daemon has no runtime {runtime}",
+            hint=f"install it and register it with the daemon, or set docker.runtime to one that is there: {others}",
+        )
 
 
 def _body_options(options: DockerEngineOptions, info: Mapping[str, Any], instance: str) -> DockerOptions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -13,7 +14,7 @@ import docker.errors
 from sandbox_skills.engines.classify import Death
 from sandbox_skills.engines.docker_client import translated, unless_answered
 from sandbox_skills.engines.docker_config import LABEL_EXPIRES, LABEL_INSTANCE, LABEL_MANAGED
-from sandbox_skills.errors import EngineError, ImageError, SandboxLostError
+from sandbox_skills.errors import EngineError, ImageError, SandboxLostError, SettingsError
 from sandbox_skills.spec import SandboxId
 
 if TYPE_CHECKING:
@@ -30,18 +31,32 @@ EVENTS_SECONDS = 2.0
 OOM_NANOSECONDS = 5_000_000_000
 """A runner that the kernel killed for memory is buried within a second, and the notice of it comes about then."""
 
+_CPU_RANGE = re.compile(r"Range of CPUs is from \S+ to (\d+(?:\.\d+)?)", re.IGNORECASE)
+_LEAST_MEMORY = re.compile(r"Minimum memory limit allowed is (\w+)", re.IGNORECASE)
+"""How a daemon refuses a limit (moby, daemon_unix.go): it has no code for it."""
+
 CONFLICT = 409
 """HTTP status for a name in use, and for a container whose removal has begun."""
 
 
 def create(client: docker.APIClient, sandbox_id: str, body: Mapping[str, Any]) -> None:
-    """Creates the container named `sandbox_id`. Retried while the daemon does not answer: nothing runs yet."""
+    """Creates the container named `sandbox_id`. Retried while the daemon does not answer: nothing runs yet.
+
+    Raises SettingsError for a limit that the daemon's host cannot give.
+    """
     try:
         with translated("create a container"):
             unless_answered(lambda: _create(client, sandbox_id, body))
     except EngineError as error:
         if isinstance(error.__cause__, docker.errors.ImageNotFound):
             raise ImageError("the runner image is gone", hint="sandbox-skills image build") from error
+        if found := _CPU_RANGE.search(error.message):
+            raise SettingsError(
+                f"sandbox.cpus is more than the daemon's host has: {found[1]}",
+                hint=f"set sandbox.cpus to {found[1]} or less",
+            ) from error
+        if found := _LEAST_MEMORY.search(error.message):
+            raise SettingsError(f"sandbox.memory is less than the daemon takes: {found[1]}") from error
         raise
 
 

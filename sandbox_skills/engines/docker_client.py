@@ -104,7 +104,7 @@ def connect(connection: DockerConnection, *, timeout_seconds: float = REQUEST_SE
     """
     address(connection)
     timeout = max(1, round(timeout_seconds))
-    with translated("reach the Docker daemon"):
+    with translated(f"reach the Docker daemon at {connection.host}"):
         return unless_answered(lambda: _client(connection, _api_version(connection, timeout), timeout))
 
 

@@ -286,14 +286,14 @@ def _check_limits(limits: SandboxLimits) -> None:
     for name, least in LEAST.items():
         value = getattr(limits, name)
         if not least <= value <= MOST:
-            raise SettingsError(f"a sandbox needs a limit {name} of at least {least:g}, not {value!r}")
+            raise SettingsError(f"sandbox.{name} is {value!r}, and a sandbox needs {least} or more")
     inodes = limits.workspace_inodes + TMP_INODES + SHM_INODES
     writable = limits.workspace_bytes + limits.tmp_bytes + limits.shm_bytes + inodes * INODE_BYTES
     if writable > limits.memory - MEMORY_RESERVE:
         raise SettingsError(
             f"workspace, /tmp and /dev/shm of {writable} bytes with their inodes together must stay "
             f"{MEMORY_RESERVE} below the memory limit of {limits.memory}, as they live in it",
-            hint=f"set the memory limit to {writable + MEMORY_RESERVE} or more",
+            hint=f"set sandbox.memory to {writable + MEMORY_RESERVE} or more, or sandbox.workspace_bytes to less",
         )
 
 

@@ -10,6 +10,8 @@ import os
 import secrets
 from typing import TYPE_CHECKING, Self
 
+from sandbox_skills.directories import make_private
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
@@ -20,7 +22,7 @@ class Instance:
     """A process as an owner of boxes. `id` stands in the labels of each box."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(folder)
         self.id = secrets.token_hex(8)
         self._path = folder / self.id
         # Locked under a name that nobody looks at: a record without a lock would be a dead instance.

@@ -22,6 +22,7 @@ from sandbox_skills.catalog.pins import Pin
 from sandbox_skills.catalog.scan import ScanOptions, SkillScanner
 from sandbox_skills.catalog.skill import SkillRoot
 from sandbox_skills.catalog.skill_file import FILENAME, pick
+from sandbox_skills.directories import make_private
 from sandbox_skills.errors import SettingsError, SkillNotFoundError, SourceError
 from sandbox_skills.install.download import download
 from sandbox_skills.install.limits import FetchLimits
@@ -80,7 +81,7 @@ class Library:
     def incoming(self) -> Generator[Path]:
         """Gives an empty directory for `fetch`, on the disk of the library; all in it is removed afterwards."""
         try:
-            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self.root)
             path = Path(tempfile.mkdtemp(dir=self.root, prefix=".incoming-"))
         except OSError as error:
             raise SettingsError(f"{self.root} cannot be written: {error.strerror}") from error

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -26,8 +27,15 @@ if TYPE_CHECKING:
 UNFIT_NAME = "name"
 """Why a file is left out whose name is no name by our path rule: the runner's word for one it cannot tell."""
 
+EXISTS = "exists"
+"""Why a file is left out whose place on the host another one has, which is to stay."""
+
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OLD_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_COMPARED = 1 << 20
+"""Bytes of two files that are compared at once: most outputs are smaller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +76,19 @@ class MemorySink:
 
 
 class DirectorySink:
-    """Writes files below a host directory at their paths in the workspace, replacing the files that are there.
+    """Writes files below a host directory at their paths in the workspace.
 
-    The directory is made when the first file comes. Its own path is the caller's word and may lead through links;
-    a link below it raises PathEscapeError. Raises OutputError where the host cannot keep a file. Leaving the
-    context removes the part of a file that never became whole; files that did stay.
+    A file that is there is replaced, or stays where `overwrite` is False: `left` has those that were not written
+    for it. The directory is made when the first file comes. Its own path is the caller's word and may lead through
+    links; a link below it raises PathEscapeError. Raises OutputError where the host cannot keep a file. Leaving
+    the context removes the part of a file that never became whole; files that did stay.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, overwrite: bool = True) -> None:
         self.files: list[CollectedFile] = []
+        self.left: dict[str, str] = {}
         self._directory = directory
+        self._overwrite = overwrite
         self._root: int | None = None
         self._current: tuple[FoundFile, _PartialFile] | None = None
 
@@ -109,7 +120,9 @@ class DirectorySink:
         file, partial = self._current
         self._current = None
         with _saving(file.path):
-            partial.commit()
+            if not partial.commit(overwrite=self._overwrite):
+                self.left[str(file.path)] = EXISTS
+                return
         self.files.append(
             CollectedFile(file.path, file.size, file.truncated, saved=self._directory / file.path)
         )
@@ -144,14 +157,34 @@ class _PartialFile:
         while view:
             view = view[os.write(self._file, view) :]
 
-    def commit(self) -> None:
-        """Gives the file its name, in place of a file or link that has it; a failure leaves no part behind."""
+    def commit(self, *, overwrite: bool) -> bool:
+        """Gives the file its name, in place of a file or link that has it; a failure leaves no part behind.
+
+        Returns False, having changed nothing, where something else has the name and is not to be overwritten.
+        """
+        if not overwrite and self._is_taken():
+            self.abandon()
+            return False
         try:
             os.replace(self._partial, self._name, src_dir_fd=self._parent, dst_dir_fd=self._parent)
         except OSError:
             self.abandon()
             raise
         self._close()
+        return True
+
+    def _is_taken(self) -> bool:
+        """Tells whether something has the name that is no file with the very same bytes."""
+        try:
+            there = os.open(self._name, _OLD_FILE, dir_fd=self._parent)
+        except FileNotFoundError:
+            return False
+        except OSError:  # a link, or nothing of ours to read
+            return True
+        try:
+            return not _same_bytes(there, self._file)
+        finally:
+            os.close(there)
 
     def abandon(self) -> None:
         with suppress(OSError):  # gone already, or out of reach with its disk
@@ -161,6 +194,15 @@ class _PartialFile:
     def _close(self) -> None:
         os.close(self._file)
         os.close(self._parent)
+
+
+def _same_bytes(one: int, other: int) -> bool:
+    """Tells whether two open files are regular and have the same content."""
+    status, size = os.fstat(one), os.fstat(other).st_size
+    if not stat.S_ISREG(status.st_mode) or status.st_size != size:
+        return False
+    pieces = range(0, size, _COMPARED)
+    return all(os.pread(one, _COMPARED, at) == os.pread(other, _COMPARED, at) for at in pieces)
 
 
 def _open_made(root: int, path: PurePosixPath) -> int:
@@ -223,17 +265,23 @@ class FitNames:
 
 
 async def collect_outputs(
-    sandbox: Sandbox, patterns: Sequence[str], limits: CollectLimits, out_dir: Path | None
+    sandbox: Sandbox,
+    patterns: Sequence[str],
+    limits: CollectLimits,
+    out_dir: Path | None,
+    *,
+    overwrite: bool = True,
 ) -> tuple[tuple[CollectedFile, ...], Collection]:
-    """Collects into `out_dir`, or into memory where it is None.
+    """Collects into `out_dir`, or into memory where it is None; `overwrite` is whether files there are replaced.
 
     Raises OutputError and PathEscapeError where a file cannot be saved; the sandbox lives on.
     """
     if out_dir is None:
         memory = MemorySink()
         return await _collected(sandbox, patterns, limits, memory)
-    with DirectorySink(out_dir) as directory:
-        return await _collected(sandbox, patterns, limits, directory)
+    with DirectorySink(out_dir, overwrite=overwrite) as directory:
+        files, collection = await _collected(sandbox, patterns, limits, directory)
+    return files, replace(collection, skipped={**collection.skipped, **directory.left})
 
 
 async def _collected(

@@ -50,7 +50,8 @@ class RunRequest:
     was given some runs no other skill.
 
     Outputs are asked for in one of two ways. `outputs` are globs relative to the workspace; `out_dir` is where they
-    are saved, None keeps them in memory. `wanted` asks as a tool does, and the result has a `report`.
+    are saved, None keeps them in memory; without `overwrite`, files that are there and differ stay, and the
+    result's `skipped` has them. `wanted` asks as a tool does, and the result has a `report`.
     """
 
     invocation: Invocation
@@ -65,6 +66,7 @@ class RunRequest:
     inputs: tuple[AnyInput, ...] = ()
     outputs: tuple[str, ...] = ()
     out_dir: Path | None = None
+    overwrite: bool = True
     wanted: OutputRequest | None = None
     limits: Limits | None = None
     collect: CollectLimits | None = None

@@ -151,7 +151,13 @@ class Session:
         if not ready.patterns or not outcome.sandbox_lives:
             return (), Collection()
         with span("workspace.collect", **about) as current:
-            found = await collect_outputs(self.sandbox, ready.patterns, ready.collect, ready.request.out_dir)
+            found = await collect_outputs(
+                self.sandbox,
+                ready.patterns,
+                ready.collect,
+                ready.request.out_dir,
+                overwrite=ready.request.overwrite,
+            )
             annotate(current, files=len(found[0]), bytes=sum(file.size for file in found[0]))
         return found
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, Self
 
 import anyio.to_thread
 
+from sandbox_skills.directories import make_private
 from sandbox_skills.errors import OutputError, PathEscapeError, SnapshotError
 from sandbox_skills.spec import KIB, MIB, WORKSPACE, CollectLimits
 from sandbox_skills.workspace.inputs import PlannedFile, put_inputs
@@ -101,7 +102,7 @@ class _TarFile:
         self._current: tuple[FoundFile, int, int] | None = None
 
     def __enter__(self) -> Self:
-        self._partial.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self._partial.parent)
         self._file = os.fdopen(os.open(self._partial, _NEW, 0o600), "wb")
         return self
 

@@ -26,6 +26,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sandbox_skills.directories import make_private
 from sandbox_skills.errors import SettingsError
 from sandbox_skills.workspace.eviction import Copy
 from sandbox_skills.workspace.skill_copy import EXECUTABLE, READ_ONLY, WRITABLE_ROOT, remove_tree
@@ -68,7 +69,7 @@ class StoreDirectory:
             raise SettingsError(f"the skill store {root} cannot be used: {error}") from error
 
     def _prepare(self) -> bytes:
-        self.root.mkdir(mode=_PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+        make_private(self.root)
         if self.root.stat().st_uid != os.geteuid():
             # Whoever owns the directory could swap what a box runs.
             raise SettingsError(

@@ -154,7 +154,7 @@ def test_files_with_odd_names_are_saved_and_told_on_one_line_each(program: Progr
 
 def test_no_file_no_directory(program: Program) -> None:
     done = program.run(*RUN, "--output", "out/*", "--out-dir", "results", "--", "true")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, "nothing matched 'out/*'\n")
     assert list(program.cwd.iterdir()) == []
 
 
@@ -162,6 +162,19 @@ def test_files_of_a_program_that_failed_are_saved_too(program: Program) -> None:
     done = program.run(*RUN, "--output", "out/*", "--command", "echo x > out/x; exit 9")
     assert done.returncode == 9
     assert (program.cwd / "out/x").read_text(encoding="utf-8") == "x\n"
+
+
+def test_what_was_cut_or_left_is_told_with_its_setting(program: Program) -> None:
+    text = "head -c 3000 /dev/zero > out/big; touch out/a out/b out/c; ln -s a out/link"
+    limits = {"SANDBOX_SKILLS_COLLECT__FILE_BYTES": "1000", "SANDBOX_SKILLS_COLLECT__FILES": "3"}
+    done = program.run(*RUN, "--out-dir", "results", "--command", text, **limits)
+    assert done.returncode == 0
+    assert done.stderr.splitlines()[2:] == [
+        f"saved {program.cwd}/results/out/big, 1000 of 3000 bytes (collect.file_bytes)",
+        "left 1 file, links are not followed: out/link",
+        "left 1 file, over the 3 of collect.files: out/c",
+        "limits hit: collected_bytes, collected_files",
+    ]
 
 
 def test_variables_come_from_files_then_options(program: Program, tmp_path: Path) -> None:
@@ -223,11 +236,45 @@ def test_an_image_of_another_version_is_refused_with_the_reason(
         assert "error" not in event, event
     try:
         done = program.run(*RUN, "--", "true", SANDBOX_SKILLS_IMAGE__NAME=name)
+        status = program.run("image", "status", SANDBOX_SKILLS_IMAGE__NAME=name)
+        doctor = program.run("doctor", SANDBOX_SKILLS_IMAGE__NAME=name)
     finally:
         daemon.remove_image(name, force=True)
     assert done.returncode == 125
     assert "its runner speaks protocol 0" in done.stderr
     assert "hint: " in done.stderr
+    assert status.returncode == 1
+    assert status.stdout.startswith(f"{name}, your own (image.name): unfit, ")
+    assert "its runner speaks protocol 0" in status.stderr
+    assert f"your own image {name} (image.name) cannot serve: its runner speaks protocol 0" in doctor.stdout
+
+
+def test_image_status_speaks_of_the_users_own_image_unless_asked_for_ours(program: Program) -> None:
+    missing = {"SANDBOX_SKILLS_IMAGE__NAME": "sandbox-skills-test:nobody-has-this"}
+    done = program.run("image", "status", **missing)
+    assert done.returncode == 1
+    assert done.stdout == "sandbox-skills-test:nobody-has-this, your own (image.name): missing\n"
+    assert program.run("image", "status", "--target", "slim", **missing).returncode == 0
+    ours = {"SANDBOX_SKILLS_IMAGE__NAME": image_tag("slim")}
+    result = result_of(program.run("image", "status", "--json", **ours))
+    assert (result["state"], result["reasons"]) == ("present", [])
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "told"),
+    [
+        ("SANDBOX__CPUS", "4096", "sandbox.cpus is more than the daemon's host has"),
+        ("SANDBOX__MEMORY", "1MiB", "sandbox.memory is 1048576, and a sandbox needs 67108864 or more"),
+        ("DOCKER__RUNTIME", "no-such-runtime", "the daemon has no runtime no-such-runtime"),
+    ],
+)
+def test_a_setting_that_the_host_cannot_meet_is_named(
+    program: Program, setting: str, value: str, told: str
+) -> None:
+    done = program.run(*RUN, "--json", "--", "true", **{f"SANDBOX_SKILLS_{setting}": value})
+    assert done.returncode == 2
+    error = json.loads(done.stdout)["error"]
+    assert (error["code"], told in error["message"]) == ("settings_invalid", True), error
 
 
 def test_image_status_tells_what_there_is(program: Program) -> None:

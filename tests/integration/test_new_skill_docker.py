@@ -16,6 +16,7 @@ from sandbox_skills.spec import Exited
 from sandbox_skills.workspace.manager import RunRequest, Shell, WorkspaceManager
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from sandbox_skills.engines.base import Engine
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.anyio, pytest.mark.docker]
 
 
-def made(folder: Path, language: Language, *, tool: bool) -> dict[str, str]:
-    files = scaffold(folder.name, language=language, tool=tool)
+def made(folder: Path, language: Language, *, tool: bool) -> Mapping[str, str]:
+    files = scaffold(folder.name, language=language, tool=tool).files
     for path, text in files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import typer.main
+import yaml
 
-from sandbox_skills.cli import exits
+from sandbox_skills.catalog.scaffold import scaffold
+from sandbox_skills.cli import exits, signals
 from sandbox_skills.cli.commands import app
 from sandbox_skills.cli.options import GlobalOptions
 
@@ -66,11 +68,46 @@ def test_every_link_leads_to_a_file(path: str) -> None:
 def test_the_table_of_exit_codes_is_the_one_in_force() -> None:
     told = {int(code) for code in re.findall(r"\| (\d+) \|", README)}
     ours = {exits.USAGE, exits.SANDBOX_FAILED, exits.INTERRUPTED, *exits.STOPPED.values()}
-    assert told == ours
+    assert told == ours | {exits.SIGNAL_BASE + number for number in signals.ENDING}
+
+
+def test_the_table_of_commands_is_what_the_help_says() -> None:
+    told = dict(re.findall(r"^\| `([a-z ]+)` \| ([A-Z][^|]+) \|$", README, re.MULTILINE))
+    assert told == dict(summaries(typer.main.get_command(app)))
+
+
+def summaries(group: Any, prefix: str = "") -> Iterator[tuple[str, str]]:  # noqa: ANN401  # typer's own classes
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from summaries(command, f"{name} ")
+        else:
+            yield prefix + name, command.help
+
+
+def test_the_figures_are_all_that_the_bench_measures() -> None:
+    block = re.search(r"<!-- figures -->\n(.*?)<!-- /figures -->", README, re.DOTALL)
+    assert block
+    told = re.findall(r"^\| ([^|]+?) \|", block[1], re.MULTILINE)[1:]
+    sources = "".join((ROOT / "tests/bench" / name).read_text() for name in ("scenarios.py", "catalog.py"))
+    forms = [
+        ".+".join(map(re.escape, re.split(r"\{[^}]*\}", name)))
+        for name in re.findall(r'Row\(\s*f?"([^"]+)"', sources)
+    ]
+    assert [name for name in told if not any(re.fullmatch(form, name) for form in forms)] == []
+    assert [form for form in forms if not any(re.fullmatch(form, name) for name in told)] == []
+
+
+def test_the_format_of_test_cases_is_the_one_that_a_new_skill_has() -> None:
+    text = (ROOT / "skills/README.md").read_text(encoding="utf-8")
+    (case,) = yaml.safe_load(scaffold("sums").files["tests/basic.yaml"])["cases"]
+    assert case.keys() == {"name", "run", "expect"}
+    assert case["expect"].keys() == {"exit", "stdout"}
+    assert all(f"`{word}`" in text for word in ("cases", *case, "exit", "tests/basic.yaml"))
+    assert "`stdout: {contains: TEXT}`" in text
 
 
 def test_examples_are_marked_so_that_they_are_run() -> None:
-    for mark, language in re.findall(r"(<!-- example: \w+ -->\n)?```(python)\n", README):
+    for mark, language in re.findall(r"(<!-- example: [\w-]+ -->\n)?```(python|dockerfile)\n", README):
         assert mark, language
     block = re.search(r"<!-- example: list -->\n```console\n(.*?)```", README, re.DOTALL)
     assert block

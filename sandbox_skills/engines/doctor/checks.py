@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
-    from sandbox_skills.engines.image import ImageStatus
+    from sandbox_skills.engines.image import ImageStatus, OwnImage
     from sandbox_skills.engines.image.source import Target
     from sandbox_skills.errors import SandboxSkillsError
     from sandbox_skills.spec import Guarantee
@@ -222,6 +222,15 @@ def image_check(status: ImageStatus, target: Target) -> Check:
         return Check("image", "failed", f"the runner image ({target}) is missing", build)
     others = ", ".join(status.found)
     return Check("image", "failed", f"the runner image ({target}) is of another version: {others}", build)
+
+
+def own_image_check(image: OwnImage) -> Check:
+    """Returns whether the image that the user names in `image.name` can serve."""
+    if image.state == "present":
+        detail = f"{image.name}, your own (image.name), {shown_size(image.size)}, fit as far as can be read"
+        return Check("image", "ok", detail)
+    why = f"cannot serve: {'; '.join(image.reasons)}" if image.reasons else "is not there"
+    return Check("image", "failed", f"your own image {image.name} (image.name) {why}", image.fix)
 
 
 def shown_size(size: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from sandbox_skills.engines.docker_config import GVISOR, has_apparmor, lost_guarantees
 from sandbox_skills.engines.doctor.checks import Check, guarantee_check
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from sandbox_skills.engines.doctor.facts import Daemon
+
+AppArmor = Literal["auto", "required", "off"]
 
 TESTED_API = (1, 41)
 """Docker 20.10, what Debian 12 has."""
@@ -43,9 +45,16 @@ LIMIT_FIXES = {
 
 
 def daemon_checks(
-    daemon: Daemon, *, needs: Collection[Guarantee] = BASE_GUARANTEES, runtime: str | None = None
+    daemon: Daemon,
+    *,
+    needs: Collection[Guarantee] = BASE_GUARANTEES,
+    runtime: str | None = None,
+    apparmor: AppArmor = "auto",
 ) -> list[Check]:
-    """Returns what speaks for and against this daemon; `runtime` is the one asked for, None the default."""
+    """Returns what speaks for and against this daemon; `runtime` is the one asked for, None the default.
+
+    `apparmor` is what the settings say of it.
+    """
     system = daemon.text("OSType", "linux")
     if system != "linux":
         return [
@@ -62,7 +71,7 @@ def daemon_checks(
         *_swap(daemon),
         _storage(daemon),
         *_seccomp(daemon, needs),
-        _apparmor(daemon, needs),
+        _apparmor(daemon, needs, apparmor),
         *_selinux(daemon),
         _user_namespaces(daemon),
         _runtime(daemon, runtime),
@@ -146,12 +155,18 @@ def _seccomp(daemon: Daemon, needs: Collection[Guarantee]) -> Iterator[Check]:
     yield Check("seccomp", "ok", f"sandboxes bring their own profile; the daemon's is {own}")
 
 
-def _apparmor(daemon: Daemon, needs: Collection[Guarantee]) -> Check:
+def _apparmor(daemon: Daemon, needs: Collection[Guarantee], wanted: AppArmor) -> Check:
+    if wanted == "off":
+        return Check(
+            "apparmor", "warning", "not applied: docker.apparmor is off", "set docker.apparmor to auto"
+        )
     if has_apparmor(daemon.info):
         return Check("apparmor", "ok", "docker-default is applied")
     why, fix = "the daemon has none", "install apparmor on the daemon's host and boot a kernel with it"
     if daemon.rootless:
         why, fix = "a rootless daemon cannot apply it", ""
+    if Guarantee.APPARMOR not in needs:
+        why += f"; optional here: docker.apparmor is {wanted}"
     return guarantee_check("apparmor", Guarantee.APPARMOR, why, fix, needs=needs)
 
 

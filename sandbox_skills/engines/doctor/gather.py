@@ -34,6 +34,7 @@ from sandbox_skills.engines.doctor.checks import (
     failure,
     image_check,
     leftovers_check,
+    own_image_check,
     space_check,
     temporary_check,
     unreachable,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     import docker
 
     from sandbox_skills.engines.attach import DaemonAddress
+    from sandbox_skills.engines.doctor.daemon import AppArmor
     from sandbox_skills.engines.image.source import Target
     from sandbox_skills.spec import Guarantee
 
@@ -73,6 +75,7 @@ class DoctorOptions:
     image: str | None = None
     target: Target = "slim"
     runtime: str | None = None
+    apparmor: AppArmor = "auto"
     needs: frozenset[Guarantee] = BASE_GUARANTEES
     temporary_dirs: tuple[Path, ...] = ()
 
@@ -145,7 +148,7 @@ def _daemon(options: DoctorOptions, client: docker.APIClient) -> list[Check]:
     connection = options.connection
     daemon = Daemon(info, version, connection.host, connection.tls is not None, platform.release())
     return [
-        *daemon_checks(daemon, needs=options.needs, runtime=options.runtime),
+        *daemon_checks(daemon, needs=options.needs, runtime=options.runtime, apparmor=options.apparmor),
         clock_check(clock_skew(info, asked, answered)),
         *_docker_disk(daemon),
     ]
@@ -160,8 +163,7 @@ def _docker_disk(daemon: Daemon) -> list[Check]:
 
 def _image(options: DoctorOptions, client: docker.APIClient) -> list[Check]:
     if options.image is not None:
-        found = image.resolve(client, options.image, options.target)
-        return [Check("image", "ok", f"{found.name}, your own")]
+        return [own_image_check(image.own_status(client, options.image))]
     return [image_check(image.status(client, target=options.target), options.target)]
 
 

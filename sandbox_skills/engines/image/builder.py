@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from sandbox_skills.directories import make_private
 from sandbox_skills.engines import wire
 from sandbox_skills.engines.image.base import (
     BOOTSTRAP_REPOSITORY,
@@ -47,6 +48,9 @@ LABEL_TARGET = "sandbox-skills.target"
 LABEL_BASE = "sandbox-skills.base"
 
 BUILD_HINT = "sandbox-skills image build"
+UNFIT_FIX = (
+    "build it again, its Dockerfile starting with FROM what `sandbox-skills image status --target slim` names"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,34 @@ class ImageRef:
     env: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
+@dataclass(frozen=True, slots=True)
+class OwnImage:
+    """What the daemon has of an image of the user's own. `unfit`: boxes cannot be made from it, for `reasons`.
+
+    `id` is empty and `size` (bytes) 0 where it is missing; `fix` is what to do where it is not fit.
+    """
+
+    state: Literal["present", "missing", "unfit"]
+    name: str
+    id: str = ""
+    size: int = 0
+    reasons: tuple[str, ...] = ()
+    fix: str = ""
+
+
+def own_status(client: docker.APIClient, name: str) -> OwnImage:
+    """Returns whether boxes can be made from an image of the user's own, as far as can be read without running it.
+
+    Blocks; raises EngineUnavailableError.
+    """
+    found, reasons = _judged(ImageDaemon(client), name)
+    if found is None:
+        return OwnImage("missing", name, fix=f"build it, or `docker pull {name}`")
+    if reasons:
+        return OwnImage("unfit", name, found.id, found.size, reasons, UNFIT_FIX)
+    return OwnImage("present", name, found.id, found.size)
+
+
 def status(client: docker.APIClient, *, target: Target) -> ImageStatus:
     """Returns whether the daemon has this version's image. Blocks; raises EngineUnavailableError."""
     daemon = ImageDaemon(client)
@@ -105,7 +137,7 @@ def resolve(client: docker.APIClient, image: str | None, target: Target) -> Imag
     """
     daemon = ImageDaemon(client)
     if image is not None:
-        return _user_image(daemon, image)
+        return _own(daemon, image)
     sources = read_sources(target)
     if found := _ours(daemon, sources):
         return ImageRef(found.id, sources.tag, user_image=False, env=found.env)
@@ -225,15 +257,17 @@ def _versions(daemon: ImageDaemon, target: Target) -> tuple[str, ...]:
     return tuple(tag for tag in daemon.tags(REPOSITORY) if tag.startswith(f"{REPOSITORY}:{target}-"))
 
 
-def _user_image(daemon: ImageDaemon, name: str) -> ImageRef:
+def _judged(daemon: ImageDaemon, name: str) -> tuple[FoundImage | None, tuple[str, ...]]:
     found = daemon.find(name)
+    return found, tuple(unfit(found, daemon.architecture())) if found else ()
+
+
+def _own(daemon: ImageDaemon, name: str) -> ImageRef:
+    found, reasons = _judged(daemon, name)
     if found is None:
-        raise ImageError(f"the daemon has no image {name}", hint=f"docker pull {name}, or build it")
-    if reasons := unfit(found, daemon.architecture()):
-        raise ImageError(
-            f"image {name} cannot serve: {'; '.join(reasons)}",
-            hint=f"start its Dockerfile with FROM {REPOSITORY}:… and see `{BUILD_HINT}`",
-        )
+        raise ImageError(f"the daemon has no image {name}", hint=f"build it, or `docker pull {name}`")
+    if reasons:
+        raise ImageError(f"image {name} cannot serve: {'; '.join(reasons)}", hint=UNFIT_FIX)
     return ImageRef(found.id, name, user_image=True, env=found.env)
 
 
@@ -244,7 +278,7 @@ def _build_hint(target: Target) -> str:
 @contextmanager
 def _lock(cache_dir: Path, progress: Callable[[str], None]) -> Generator[None]:
     """Holds the cache for one build; the kernel lets go of it should this process die."""
-    cache_dir.mkdir(parents=True, exist_ok=True)
+    make_private(cache_dir)
     with (cache_dir / "lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -26,7 +26,7 @@ UID_FIRST = 20000
 UID_COUNT = 4096
 """More boxes than one host starts; passwd stays at 200 KiB, so a look-up by name is still fast."""
 
-NOT_IN_IMAGE = frozenset({"engine-setup.sh"})
+NOT_IN_IMAGE = frozenset({"host-setup.sh"})
 """Files beside the sources that no build reads."""
 
 DERIVED = frozenset({".in", ".pyc"})

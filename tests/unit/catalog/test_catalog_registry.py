@@ -58,7 +58,7 @@ def test_an_unknown_name_is_answered_with_similar_ones() -> None:
     with pytest.raises(SkillNotFoundError, match="no skill is named 'CSV-chrt'") as caught:
         registry.require("CSV-chrt")
     assert caught.value.near == ("csv-chart", "csv-charts")
-    assert caught.value.hint == "Did you mean csv-chart or csv-charts?"
+    assert caught.value.hint == "did you mean csv-chart or csv-charts?"
 
 
 def test_a_known_name_is_returned_and_one_like_no_other_has_no_suggestion() -> None:
@@ -66,7 +66,7 @@ def test_a_known_name_is_returned_and_one_like_no_other_has_no_suggestion() -> N
     assert registry.require("sums").name == "sums"
     with pytest.raises(SkillNotFoundError) as caught:
         registry.require("qqq")
-    assert (caught.value.near, caught.value.hint) == ((), "See the list of skills.")
+    assert (caught.value.near, caught.value.hint) == ((), "see the list of skills")
 
 
 def test_an_unknown_name_is_shown_on_one_short_line() -> None:

@@ -13,10 +13,11 @@ from sandbox_skills.catalog.scaffold import Language, scaffold
 from sandbox_skills.errors import CommandError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 
-def written(folder: Path, files: dict[str, str]) -> None:
+def written(folder: Path, files: Mapping[str, str]) -> None:
     for path, text in files.items():
         (folder / path).parent.mkdir(exist_ok=True)
         (folder / path).write_text(text)
@@ -24,9 +25,11 @@ def written(folder: Path, files: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(("language", "tool"), [("python", True), ("python", False), ("bash", False)])
 def test_the_case_of_a_new_skill_passes_by_hand(tmp_path: Path, language: Language, *, tool: bool) -> None:
-    files = scaffold("my-skill", language=language, tool=tool)
+    made = scaffold("my-skill", language=language, tool=tool)
+    files = made.files
     written(tmp_path, files)
     (case,) = yaml.safe_load(files["tests/basic.yaml"])["cases"]
+    assert case["run"] == made.call
     done = subprocess.run(
         ["bash", "-c", case["run"]], cwd=tmp_path, capture_output=True, text=True, check=False
     )
@@ -36,7 +39,7 @@ def test_the_case_of_a_new_skill_passes_by_hand(tmp_path: Path, language: Langua
 
 @pytest.mark.parametrize("language", get_args(Language))
 def test_what_a_new_skill_says_follows_the_specification(language: Language) -> None:
-    plain, tool = (scaffold("3d-print", language=language, tool=tool) for tool in (False, True))
+    plain, tool = (scaffold("3d-print", language=language, tool=tool).files for tool in (False, True))
     for files in (plain, tool):
         spec = parse_skill_file(files["SKILL.md"], "/skills/3d-print/SKILL.md")
         assert spec.diagnostics == ()

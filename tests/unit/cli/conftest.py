@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+FAKE_NOTICE = "engine fake: nothing is run\n"
+
+
 @dataclass(frozen=True, slots=True)
 class Done:
     """What one command line did."""
@@ -23,6 +26,11 @@ class Done:
     code: int
     out: str
     err: str
+
+    @property
+    def told(self) -> str:
+        """What is on stderr, but for the notice that the fake engine is one."""
+        return self.err.removeprefix(FAKE_NOTICE)
 
     @property
     def json(self) -> Any:  # noqa: ANN401  # whatever the command prints

@@ -59,6 +59,27 @@ def test_each_command_has_json_and_a_help_that_fits_its_line(name: str, cli: Cli
     assert summary in listing
 
 
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name])
+def test_each_command_takes_the_global_options(name: str, cli: Cli) -> None:
+    told = cli(*name.split(), "--help").out
+    assert all(f"  {option} " in told for option in ("--skills", "--config", "--engine")), told
+
+
+def test_global_options_count_before_and_after_a_command(cli: Cli, make_skill: MakeSkill, home: Path) -> None:
+    make_skill("one", root="a")
+    make_skill("two", root="b")
+    for line in (
+        ["--skills", "a", "--skills", "b", "list"],
+        ["list", "--skills", "a", "--skills", "b"],
+        ["--skills", "a", "list", "--skills", "b"],
+    ):
+        assert [row["name"] for row in cli(*line, "--json").json] == ["one", "two"]
+    assert cli("run", "one", "--skills", "a", "--engine", "fake", "--", "true").code == 0
+    assert "missing.yaml" in cli("list", "--config", "missing.yaml").err
+    done = cli("run", "one", "--skills", "a", "--engine", "fake", "--", "echo", "--skills", "--engine")
+    assert done.out == "--skills --engine\n"
+
+
 def test_no_arguments_are_a_wish_for_help(cli: Cli) -> None:
     assert cli() == cli("--help")
     assert cli().code == 0
@@ -153,3 +174,5 @@ def test_list_shows_folders_that_are_no_skills_on_stderr(cli: Cli, make_skill: M
     assert "good" in done.out
     assert "skills/bad" not in done.out
     assert "skills/bad" in done.err
+    bad.joinpath("SKILL.md").write_text("---\nname: bad\n---\n", encoding="utf-8")
+    assert "error: skills/bad/SKILL.md: description: is missing" in cli("list").err

@@ -24,6 +24,8 @@ HEAVY = ("docker", "pydantic", "rich", "asyncio", "yaml", "httpx", "anyio")
 
 FAKE = ("--engine", "fake", "run", "python-math")
 
+NOTICE = b"engine fake: nothing is run\n"
+
 AS_ROOT_WITHOUT_RIGHTS = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--")
 """Another user could not read the interpreter, where that is below root's home."""
 
@@ -69,6 +71,7 @@ def test_without_docker_each_command_says_what_to_do(
     done = program.run(*arguments, **NO_DOCKER)
     assert done.returncode == code
     assert "start Docker, or name its address in DOCKER_HOST" in done.stdout + done.stderr
+    assert "/nowhere/docker.sock: no daemon listens there" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -104,7 +107,7 @@ def test_a_reader_that_goes_away_ends_the_program_quietly(program: Program) -> N
         assert process.stdout is not None
         process.stdout.close()
         _, complaint = process.communicate(timeout=10)
-        assert (process.returncode, complaint) == (141, b""), arguments
+        assert (process.returncode, complaint.removeprefix(NOTICE)) == (141, b""), arguments
 
 
 def test_head_ends_a_run_that_prints_for_ever(program: Program) -> None:
@@ -113,14 +116,14 @@ def test_head_ends_a_run_that_prints_for_ever(program: Program) -> None:
     assert process.stdout.readline() == b"y\n"
     process.stdout.close()
     _, complaint = process.communicate(timeout=10)
-    assert (process.returncode, complaint) == (141, b"")
+    assert (process.returncode, complaint.removeprefix(NOTICE)) == (141, b"")
 
 
 def test_a_full_device_is_told_once(program: Program) -> None:
     for arguments in (["list"], ["list", "--json"], ["--help"], [*FAKE, "--", "echo", "x"]):
         with open("/dev/full", "wb") as full:  # noqa: PTH123  # a device
             process = program.start(*arguments, stdout=full)
-            _, complaint = process.communicate(timeout=10)
+            complaint = process.communicate(timeout=10)[1].removeprefix(NOTICE)
         assert process.returncode == 125, arguments
         assert complaint.startswith(b"error: "), complaint
         assert complaint.endswith(b"No space left on device\n"), complaint
@@ -161,7 +164,7 @@ def test_a_signal_ends_the_run_and_keeps_what_was_shown(program: Program, number
     process.send_signal(number)
     _, complaint = process.communicate(timeout=15)
     assert process.returncode == code
-    assert complaint.decode() == f"error: stopped by {signal.Signals(number).name}\n"
+    assert complaint.removeprefix(NOTICE).decode() == f"error: stopped by {signal.Signals(number).name}\n"
 
 
 def test_a_signal_is_told_in_json_too(program: Program) -> None:

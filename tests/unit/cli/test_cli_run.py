@@ -38,7 +38,8 @@ FAKE = ("--engine", "fake", "run", "sample")
         (["--input", "/dev/null", "--", "true"], "neither a file nor a folder"),
         (["--cwd", "../..", "--", "true"], "leaves"),
         (["--cwd", "/etc", "--", "true"], "leaves"),
-        (["--timeout", "901", "--", "true"], "between 0 and 900"),
+        (["--timeout", "901", "--", "true"], "more than 900 seconds"),
+        (["--timeout", "0", "--", "true"], "--timeout 0 is no time to run in"),
         (["--env", "NOT_SET_ANYWHERE", "--", "true"], "NOT_SET_ANYWHERE"),
         (["--env", "=x", "--", "true"], "name that is empty"),
         (["--env-file", "nowhere", "--", "true"], "nowhere: cannot be read"),
@@ -90,7 +91,7 @@ def test_the_exit_code_is_the_programs_in_text_and_json(cli: Cli, argv: list[str
 
 def test_a_run_that_takes_too_long_is_stopped_and_told(cli: Cli) -> None:
     done = cli(*FAKE, "--timeout", "0.1", "--", "sleep", "5")
-    assert (done.code, done.err) == (124, "stopped: wall time\n")
+    assert (done.code, done.told) == (124, "stopped: wall time\n")
     assert cli(*FAKE, "--timeout", "0.1", "--json", "--", "sleep", "5").json["ending"] == {
         "kind": "stopped",
         "reason": "wall_time",
@@ -100,17 +101,17 @@ def test_a_run_that_takes_too_long_is_stopped_and_told(cli: Cli) -> None:
 def test_a_run_that_prints_too_much_is_stopped_and_told(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SANDBOX_SKILLS_RUN__OUTPUT_BYTES", "100KiB")
     done = cli(*FAKE, "--", "yes")
-    assert (done.code, done.err) == (141, "stopped: output\n")
+    assert (done.code, done.told) == (141, "stopped: output\n")
     assert len(done.out) >= 100 * 1024
 
 
 def test_a_signal_is_told(cli: Cli) -> None:
-    assert cli(*FAKE, "--", "sh", "-c", "kill -11 $$").err == "ended by signal 11\n"
+    assert cli(*FAKE, "--", "sh", "-c", "kill -11 $$").told == "ended by signal 11\n"
 
 
 def test_what_a_program_prints_is_all_there_is_on_stdout(cli: Cli) -> None:
     done = cli(*FAKE, "--", "echo", "-n", "--json", "\x1b[31m[bold]:smile:")
-    assert (done.code, done.out, done.err) == (0, "-n --json \x1b[31m[bold]:smile:\n", "")
+    assert (done.code, done.out, done.told) == (0, "-n --json \x1b[31m[bold]:smile:\n", "")
 
 
 def test_an_option_of_the_program_is_not_ours(cli: Cli) -> None:
@@ -134,7 +135,10 @@ def test_a_skill_that_was_only_found_gets_no_variables_of_the_caller(
     (home / "vars.env").write_text("A=b\n")
     for option in (("--env", "SECRET"), ("--env-file", "vars.env")):
         done = cli(*FAKE, *option, "--", "true")
-        assert (done.code, "sandbox-skills trust" in done.err) == (2, True)
+        assert done.code == 2
+        assert done.err.endswith(
+            "hint: sandbox-skills trust sample, or give --skills skills to this command\n"
+        )
     assert cli(*FAKE, "--env", "A=b", "--", "printenv", "A").out == "b\n"
     named = cli("--skills", "skills", *FAKE, "--env", "SECRET", "--", "printenv", "SECRET")
     assert named.out == "s3cret\n"
@@ -153,15 +157,71 @@ def test_outputs_are_saved_and_told(cli: Cli, home: Path) -> None:
     run = (*FAKE, "--input", "in.txt:out/in.txt", "--out-dir", "results", "--output", "out/*")
     done = cli(*run, "--", "true")
     assert done.code == 0
-    assert done.err == f"saved {home}/results/out/in.txt (7 bytes)\n"
+    assert done.told == f"saved {home}/results/out/in.txt (7 bytes)\n"
     assert (home / "results/out/in.txt").read_text(encoding="utf-8") == "content"
     assert cli(*run, "--json", "--", "true").json["files"][0]["saved"] == f"{home}/results/out/in.txt"
 
 
 def test_a_directory_for_outputs_is_made_only_when_there_is_one(cli: Cli, home: Path) -> None:
     done = cli(*FAKE, "--output", "out/*", "--out-dir", "results", "--", "true")
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.told) == (0, "nothing matched 'out/*'\n")
     assert not (home / "results").exists()
+    assert cli(*FAKE, "--output", "out", "--json", "--", "true").json["unmatched"] == ["out"]
+
+
+def test_a_directory_for_outputs_alone_asks_for_all_of_out(cli: Cli, home: Path) -> None:
+    (home / "in.txt").write_text("content", encoding="utf-8")
+    done = cli(*FAKE, "--input", "in.txt:out/a/b.txt", "--out-dir", "results", "--", "true")
+    assert (done.code, done.told) == (0, f"saved {home}/results/out/a/b.txt (7 bytes)\n")
+
+
+def test_outputs_go_to_the_current_directory_by_default(cli: Cli, home: Path) -> None:
+    (home / "in.txt").write_text("content", encoding="utf-8")
+    assert cli(*FAKE, "--input", "in.txt:out/in.txt", "--output", "out/*", "--", "true").code == 0
+    assert (home / "out/in.txt").read_text(encoding="utf-8") == "content"
+
+
+def test_a_file_that_is_there_and_differs_stays_unless_forced(cli: Cli, home: Path) -> None:
+    (home / "in.txt").write_text("new", encoding="utf-8")
+    mine = home / "results/out/in.txt"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("old", encoding="utf-8")
+    run = (*FAKE, "--input", "in.txt:out/in.txt", "--out-dir", "results")
+    done = cli(*run, "--", "false")
+    assert (done.code, done.told) == (
+        1,
+        "left 1 file, there already with other content; --force overwrites: out/in.txt\n",
+    )
+    as_json = cli(*run, "--json", "--", "true").json
+    assert (as_json["files"], as_json["skipped"]) == ([], {"out/in.txt": "exists"})
+    assert mine.read_text(encoding="utf-8") == "old"
+    assert cli(*run, "--force", "--", "true").told == f"saved {mine} (3 bytes)\n"
+    assert mine.read_text(encoding="utf-8") == "new"
+    assert cli(*run, "--", "true").told == f"saved {mine} (3 bytes)\n", "the same once more is no conflict"
+
+
+def test_the_fake_engine_says_that_it_is_one(cli: Cli) -> None:
+    assert cli(*FAKE, "--", "true").err == "engine fake: nothing is run\n"
+    assert cli(*FAKE, "--json", "--", "true").err == ""
+
+
+def test_a_target_that_ends_in_a_slash_keeps_the_name_of_an_input(cli: Cli, home: Path) -> None:
+    (home / "a.csv").write_text("1,2\n", encoding="utf-8")
+    for target, place in (
+        ("inputs/b.csv", "work/inputs/b.csv"),
+        ("inputs/", "work/inputs/a.csv"),
+        ("x/", "x/a.csv"),
+    ):
+        run = (*FAKE, "--cwd", "/workspace", "--input", f"a.csv:{target}")
+        assert cli(*run, "--", "cat", place).out == "1,2\n", target
+
+
+def test_an_option_of_the_program_without_a_separator_is_told_how_to_write(cli: Cli) -> None:
+    for options in (["--script", "scripts/one.py", "--flag"], ["python3", "-V"]):
+        done = cli(*FAKE, *options)
+        assert done.code == 2
+        assert "hint: put -- before the program's own arguments" in done.err
+    assert "put --" not in cli("list", "--flag").err
 
 
 def test_no_command_starts_boxes_ahead(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,7 +110,7 @@ def test_an_unknown_skill_is_told_with_near_ones(cli: Cli, skill: Path, command:
     extra = ["--", "true"] if command == ["run"] else []
     done = cli(*command, "smaple", *extra)
     assert (done.code, done.out) == (2, "")
-    assert done.err == "error: no skill is named 'smaple'\nhint: Did you mean sample?\n"
+    assert done.err == "error: no skill is named 'smaple'\nhint: did you mean sample?\n"
 
 
 def test_an_unknown_skill_that_is_like_none_points_to_the_list(cli: Cli, skill: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def test_a_sound_skill_passes(cli: Cli, skill: Path) -> None:
     for path in ("skills", "skills/sample", "skills/sample/SKILL.md"):
         done = cli("validate", path, "--strict")
-        assert (done.code, done.out, done.err) == (0, "", "1 skills, 0 errors, 0 warnings, 0 notes\n")
+        assert (done.code, done.out, done.err) == (0, "", "1 skill, 0 errors, 0 warnings, 0 notes\n")
 
 
 def test_findings_are_told_with_file_line_severity_code_message_and_fix(
@@ -118,9 +119,24 @@ def test_new_tells_its_files_and_touches_nothing_that_is_there(cli: Cli, home: P
         "skills/sums/scripts/sums.py",
         "skills/sums/tests/basic.yaml",
     ]
+    assert done.err.splitlines() == [
+        "next: edit skills/sums/SKILL.md and its script, then",
+        "  sandbox-skills validate --strict skills/sums",
+        "  sandbox-skills run --skills skills sums -- python3 scripts/sums.py Ada",
+    ]
     again = cli("new", "sums", "--dir", "skills")
     assert (again.code, "there already" in again.err) == (2, True)
     assert [path.name for path in (home / "skills").iterdir()] == ["sums"]
+
+
+@pytest.mark.parametrize("tool", [(), ("--tool",)])
+@pytest.mark.parametrize("parent", [".", "my skills"])
+def test_the_commands_that_new_tells_work_as_they_are(cli: Cli, tool: tuple[str, ...], parent: str) -> None:
+    _, *lines = cli("new", "sums", "--lang", "bash", "--dir", parent, *tool).err.splitlines()
+    check, run = (shlex.split(line)[1:] for line in lines)
+    assert cli(*check).code == 0
+    # The fake engine has no bash: its word for a program that is not there.
+    assert cli("--engine", "fake", *run).code == 127
 
 
 @pytest.mark.parametrize("name", ["Sums", "a--b", "-a", "../x", "a/b", "a" * 65, "", "é"])

@@ -13,7 +13,13 @@ import requests.exceptions
 from sandbox_skills.engines import docker_box
 from sandbox_skills.engines.classify import Death
 from sandbox_skills.engines.docker_box import Owned, create, owned, post_mortem, remove, start
-from sandbox_skills.errors import EngineError, EngineUnavailableError, ImageError, SandboxLostError
+from sandbox_skills.errors import (
+    EngineError,
+    EngineUnavailableError,
+    ImageError,
+    SandboxLostError,
+    SettingsError,
+)
 from sandbox_skills.spec import SandboxId
 
 if TYPE_CHECKING:
@@ -67,8 +73,8 @@ class Status:
         self.url = "url"
 
 
-def refused(status: int) -> docker.errors.APIError:
-    return docker.errors.APIError("refused", response=cast("Any", Status(status)), explanation="refused")
+def refused(status: int, words: str = "refused") -> docker.errors.APIError:
+    return docker.errors.APIError(words, response=cast("Any", Status(status)), explanation=words)
 
 
 GONE = docker.errors.NotFound("gone", response=cast("Any", Status(404)))
@@ -100,6 +106,22 @@ class TestCreate:
         daemon = Daemon(create_container_from_config=[refused(400)])
         with pytest.raises(EngineError, match="refused"):
             create(daemon.client, "box", BODY)
+
+    @pytest.mark.parametrize(
+        ("words", "told"),
+        [
+            (
+                "Range of CPUs is from 0.01 to 2.00, as there are only 2 CPUs available",
+                "sandbox.cpus is more than the daemon's host has: 2.00",
+            ),
+            ("Minimum memory limit allowed is 6MB", "sandbox.memory is less than the daemon takes: 6MB"),
+        ],
+    )
+    def test_a_limit_that_the_host_cannot_give_is_a_setting(self, words: str, told: str) -> None:
+        daemon = Daemon(create_container_from_config=[refused(400, words)])
+        with pytest.raises(SettingsError) as caught:
+            create(daemon.client, "box", BODY)
+        assert caught.value.message == told
 
     def test_an_image_that_is_gone_says_how_to_build_it(self) -> None:
         missing = docker.errors.ImageNotFound("x", response=cast("Any", Status(404)))

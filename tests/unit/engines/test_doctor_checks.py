@@ -23,13 +23,14 @@ from sandbox_skills.engines.doctor.checks import (
     failure,
     image_check,
     leftovers_check,
+    own_image_check,
     shown_size,
     space_check,
     temporary_check,
     unreachable,
     worst,
 )
-from sandbox_skills.engines.image import ImageStatus
+from sandbox_skills.engines.image import ImageStatus, OwnImage
 from sandbox_skills.errors import EngineUnavailableError
 from sandbox_skills.spec import KIB, MIB
 
@@ -201,3 +202,24 @@ def test_an_image_that_is_there_is_told_with_its_size() -> None:
 )
 def test_sizes_are_rounded_down(size: int, text: str) -> None:
     assert shown_size(size) == text
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        (OwnImage("present", "mine", "id", 5 * MIB), ("ok", "mine, your own (image.name), 5 MiB")),
+        (
+            OwnImage("missing", "mine", fix="build it"),
+            ("failed", "your own image mine (image.name) is not there"),
+        ),
+        (
+            OwnImage("unfit", "mine", "id", 5, ("one", "two"), "again"),
+            ("failed", "your own image mine (image.name) cannot serve: one; two"),
+        ),
+    ],
+)
+def test_an_image_of_the_users_own_is_spoken_of_as_that(image: OwnImage, expected: tuple[str, str]) -> None:
+    check = own_image_check(image)
+    assert check.state == expected[0]
+    assert check.detail.startswith(expected[1])
+    assert check.fix == image.fix

@@ -171,6 +171,16 @@ def test_a_guarantee_that_is_demanded_fails_and_another_is_lost() -> None:
     assert seen(daemon, needs={Guarantee.APPARMOR})["apparmor"].state == "failed"
 
 
+def test_an_apparmor_that_is_not_demanded_is_said_to_be_optional() -> None:
+    def detail(**options: Any) -> str:  # noqa: ANN401  # as daemon_checks
+        found = daemon_checks(DAEMONS["debian"], **options)
+        return next(check.detail for check in found if check.name == "apparmor")
+
+    assert detail() == "the daemon has none; optional here: docker.apparmor is auto"
+    assert "optional" not in detail(needs={Guarantee.APPARMOR}, apparmor="required")
+    assert detail(apparmor="off") == "not applied: docker.apparmor is off"
+
+
 def test_limits_of_a_rootless_daemon_are_fixed_by_delegation() -> None:
     assert "Delegate=" in seen(DAEMONS["rootless"])["limits"].fix
     assert "Delegate=" not in changed(CpuCfsQuota=False)["limits"].fix

@@ -10,9 +10,11 @@ from sandbox_skills.engines import wire
 from sandbox_skills.engines.image import (
     Base,
     BuiltImage,
+    OwnImage,
     build,
     content_hash,
     image_tag,
+    own_status,
     prune_images,
     resolve,
     status,
@@ -246,3 +248,13 @@ def test_pruning_keeps_this_version_what_is_asked_for_and_their_bases(daemon: Fa
         "sandbox-skills-runner:slim-1",
         "sha256:stage",
     ]
+
+
+def test_an_image_of_the_users_own_is_present_missing_or_unfit(daemon: FakeDaemon) -> None:
+    assert own_status(CLIENT, "mine").state == "missing"
+    daemon.images["mine"] = OURS
+    assert own_status(CLIENT, "mine") == OwnImage("present", "mine", "sha256:ours", 5)
+    daemon.images["mine"] = replace(OURS, labels={}, volumes=("/data",))
+    found = own_status(CLIENT, "mine")
+    assert (found.state, len(found.reasons)) == ("unfit", 2)
+    assert "sandbox-skills image status --target slim" in found.fix

@@ -69,7 +69,7 @@ def test_slim_stays_current_when_only_full_changes(source: Path) -> None:
 
 def test_what_no_build_reads_changes_nothing(source: Path) -> None:
     before = content_hash("full", source)
-    (source / "engine-setup.sh").write_text("changed\n")
+    (source / "host-setup.sh").write_text("changed\n")
     (source / "full" / "requirements.in").write_text("changed\n")
     (source / ".hidden").write_text("changed\n")
     (source / "__pycache__").mkdir(exist_ok=True)

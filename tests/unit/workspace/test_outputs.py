@@ -46,6 +46,14 @@ def save(out: Path, path: str, data: bytes = b"new", mode: int = 0o644) -> Path:
     return file.saved
 
 
+def saved_beside(out: Path, path: str, data: bytes = b"new") -> dict[str, str]:
+    """Saves a file without overwriting; returns what was left."""
+    with DirectorySink(out, overwrite=False) as sink:
+        give(sink, path, data)
+        assert bool(sink.files) != bool(sink.left)
+    return sink.left
+
+
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
@@ -378,3 +386,39 @@ class TestCollecting:
         files, _ = await collect_outputs(box(one), ["*"], LIMITS, None)
         assert [(file.data, file.saved) for file in files] == [(b"hello", None)]
         assert files[0].as_dict() == {"path": "out/a", "size": 5, "truncated": False, "saved": None}
+
+
+def test_without_overwriting_a_new_file_and_the_same_once_more_are_saved(tmp_path: Path) -> None:
+    assert saved_beside(tmp_path, "out/a") == {}
+    assert saved_beside(tmp_path, "out/a") == {}
+    assert tree(tmp_path) == ["out", "out/a"]
+
+
+@pytest.mark.parametrize("there", [b"", b"old", b"newer"])
+def test_without_overwriting_a_file_that_differs_stays(tmp_path: Path, there: bytes) -> None:
+    (tmp_path / "a").write_bytes(there)
+    assert saved_beside(tmp_path, "a") == {"a": "exists"}
+    assert (tmp_path / "a").read_bytes() == there
+    assert tree(tmp_path) == ["a"]
+
+
+def test_without_overwriting_nothing_else_of_that_name_is_touched(tmp_path: Path) -> None:
+    (tmp_path / "target").write_bytes(b"new")
+    (tmp_path / "link").symlink_to("target")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    before = tree(tmp_path)
+    for name in ("link", "dangling", "folder", "pipe"):
+        assert saved_beside(tmp_path, name) == {name: "exists"}
+    assert tree(tmp_path) == before
+    assert (tmp_path / "link").is_symlink()
+
+
+@given(old=st.binary(max_size=8), new=st.binary(max_size=8))
+def test_only_the_very_same_bytes_are_the_same_file(
+    tmp_path_factory: pytest.TempPathFactory, old: bytes, new: bytes
+) -> None:
+    folder = tmp_path_factory.mktemp("out")
+    (folder / "a").write_bytes(old)
+    assert (saved_beside(folder, "a", new) == {}) == (old == new)

@@ -1,9 +1,11 @@
 #!/bin/sh
-# Usage: engine-setup.sh [start|stop]
+# Usage: host-setup.sh [start|stop|running|python PROGRAM]
 #
 # start   Makes sure that a Docker Engine answers, and that mmdebstrap is there where the image's base needs it.
 #         One that answers is used as it is. Else, as root on Debian or Ubuntu, installs and starts one.
 # stop    Ends the one that `start` started, and no other.
+# running Answers whether that one runs.
+# python  Makes sure that PROGRAM, a Python, can make environments. As root on Debian or Ubuntu installs what it lacks.
 #
 # ENGINE_SETUP=no   install and start nothing, only say what to do
 # STATE_DIR         where its pid file and log go (.state of the checkout)
@@ -21,7 +23,7 @@ pid_file=$state/dockerd.pid
 log=$state/dockerd.log
 wait_seconds=60 # a first start makes its storage and firewall rules; a loaded machine took 20 s
 
-say() { printf 'engine-setup: %s\n' "$*" >&2; }
+say() { printf 'host-setup: %s\n' "$*" >&2; }
 
 # Prints nothing where the engine that settings, DOCKER_* and contexts name answers, else why it does not.
 engine_fault() {
@@ -190,11 +192,32 @@ stop() {
   rm -f "$pid_file"
 }
 
+# Debian parts `venv` from its Python: the program is there, but what fills a new environment is not.
+python_ready() { # program
+  if ! command -v "$1" > /dev/null; then
+    say "there is no $1: install Python 3.11 or newer, or name one with PYTHON=…"
+    return 1
+  fi
+  "$1" -c 'import ensurepip, venv' 2> /dev/null && return 0
+  package=python3-venv
+  [ "$1" = python3 ] || package=$("$1" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
+  say "$1 cannot make environments: the package $package is missing"
+  reason=$(may_not_install)
+  if [ -n "$reason" ]; then
+    say "it is not installed here: $reason. Do it yourself:"
+    say "  as root on Debian or Ubuntu: apt-get install $package"
+    return 1
+  fi
+  install "$package"
+}
+
 case ${1:-start} in
   start) start ;;
   stop) stop ;;
+  running) our_pid > /dev/null ;;
+  python) python_ready "${2:-python3}" ;;
   *)
-    say 'usage: engine-setup.sh [start|stop]'
+    say 'usage: host-setup.sh [start|stop|running|python PROGRAM]'
     exit 2
     ;;
 esac

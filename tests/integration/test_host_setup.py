@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "runner-image" / "engine-setup.sh"
+SCRIPT = Path(__file__).parents[2] / "runner-image" / "host-setup.sh"
 
 OWN_DAEMON = f"""
 set -e

@@ -1,0 +1,78 @@
+"""Directories of ours are ours alone, and those of others stay as they are."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sandbox_skills import wiring
+from sandbox_skills.directories import make_private
+from sandbox_skills.engines.doctor.checks import Directory, directory_check
+from sandbox_skills.engines.instance import Instance
+from sandbox_skills.settings import Settings
+from sandbox_skills.workspace.staging import SkillStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def usual_umask() -> Iterator[None]:
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_what_is_missing_is_made_private_and_what_is_there_keeps_its_mode(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir(mode=0o755)
+    make_private(tmp_path / "shared/a/b")
+    make_private(tmp_path / "shared/a/b")
+    assert [mode(tmp_path / name) for name in ("shared", "shared/a", "shared/a/b")] == [0o755, 0o700, 0o700]
+
+
+def test_a_file_in_the_way_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for path in ("file", "file/below"):
+        with pytest.raises(OSError, match="file"):
+            make_private(tmp_path / path)
+
+
+def make_store(data: Path) -> None:
+    SkillStore(data / "store")
+
+
+def make_instance(data: Path) -> None:
+    Instance(data / "instances").close()
+
+
+def drop_a_pin(data: Path) -> None:
+    wiring.trust(Settings(data_dir=data)).forget("nobody")
+
+
+@pytest.mark.parametrize("make", [make_store, make_instance, drop_a_pin])
+def test_whoever_comes_first_makes_a_data_directory_that_doctor_does_not_mind(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    data = tmp_path / "share" / "sandbox-skills"
+    make(data)
+    status = data.stat()
+    assert (mode(data), mode(data.parent)) == (0o700, 0o700)
+    found = directory_check(
+        Directory(
+            data,
+            exists=True,
+            writable=True,
+            mode=status.st_mode,
+            uid=status.st_uid,
+            asking_uid=status.st_uid,
+        )
+    )
+    assert found.state == "ok"

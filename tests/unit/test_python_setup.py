@@ -1,0 +1,73 @@
+"""`make setup` on a Debian whose Python lacks what makes environments. Programs of the host are stand-ins."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "runner-image" / "host-setup.sh"
+
+WITHOUT_VENV = 'case "$*" in *ensurepip*) exit 1 ;; *version*) echo python3.12-venv ;; esac'
+"""A Python as Debian has it before python3-venv is installed."""
+
+
+def setup(
+    folder: Path, python: str = "python3", **programs: str
+) -> tuple[subprocess.CompletedProcess[str], list[str]]:
+    """Runs the step with stand-ins for programs; returns it, and what apt-get was asked for."""
+    apt = f'echo "$@" >> {folder}/apt'
+    stands_in = {"python3": WITHOUT_VENV, "apt-get": apt, "id": "echo 0", "grep": "exit 0", **programs}
+    for name, text in stands_in.items():
+        file = folder / name
+        file.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        file.chmod(0o755)
+    done = subprocess.run(
+        ["sh", str(SCRIPT), "python", python],
+        env={"PATH": f"{folder}:/usr/bin:/bin", "ENGINE_SETUP": programs.get("ENGINE_SETUP", "")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    asked = folder / "apt"
+    return done, asked.read_text(encoding="utf-8").splitlines() if asked.exists() else []
+
+
+def test_a_python_that_makes_environments_needs_nothing(tmp_path: Path) -> None:
+    done, asked = setup(tmp_path, python3="exit 0")
+    assert (done.returncode, done.stderr, asked) == (0, "", [])
+
+
+def test_root_on_debian_gets_the_package_and_is_told(tmp_path: Path) -> None:
+    done, asked = setup(tmp_path)
+    assert done.returncode == 0
+    assert asked == ["update --quiet", "install --yes --quiet --no-install-recommends python3-venv"]
+    assert "python3 cannot make environments: the package python3-venv is missing" in done.stderr
+    assert "installing with apt-get: python3-venv" in done.stderr
+
+
+def test_another_python_has_a_package_of_its_own(tmp_path: Path) -> None:
+    _, asked = setup(tmp_path, "python3.12", **{"python3.12": WITHOUT_VENV})
+    assert asked[-1].endswith(" python3.12-venv")
+
+
+@pytest.mark.parametrize(
+    ("programs", "why"),
+    [
+        ({"ENGINE_SETUP": "no"}, "ENGINE_SETUP=no forbids it"),
+        ({"id": "echo 1000"}, "that needs root"),
+        ({"grep": "exit 1"}, "this is neither Debian nor Ubuntu"),
+    ],
+)
+def test_elsewhere_it_is_said_what_to_do(tmp_path: Path, programs: dict[str, str], why: str) -> None:
+    done, asked = setup(tmp_path, **programs)
+    assert (done.returncode, asked) == (1, [])
+    assert why in done.stderr
+    assert "apt-get install python3-venv" in done.stderr
+
+
+def test_a_python_that_is_not_there_is_told(tmp_path: Path) -> None:
+    done, asked = setup(tmp_path, "no-such-python")
+    assert (done.returncode, asked) == (1, [])
+    assert "there is no no-such-python" in done.stderr
