@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -21,11 +20,11 @@ from sandbox_skills.workspace.snapshot import SnapshotLimits, restore_snapshot, 
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
-    from pathlib import Path
 
     from sandbox_skills.workspace.manager import WorkspaceManager
     from sandbox_skills.workspace.session import Session
     from sandbox_skills.workspace.snapshot import Snapshot
+    from sandbox_skills.workspace.snapshot_folder import SnapshotFolder
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +67,7 @@ class KeptSession:
         *,
         tenant: str,
         policy: SessionPolicy,
-        snapshots: Path | None = None,
+        snapshots: SnapshotFolder | None = None,
         restore: Snapshot | None = None,
         before: KeptSession | None = None,
     ) -> None:
@@ -178,8 +177,8 @@ class KeptSession:
         async with self._lock:
             if self._snapshots is None or not session.sandbox.alive:
                 return
-            path = self._snapshots / f"{secrets.token_hex(16)}.tar"
             try:
+                path = self._snapshots.new_path()
                 self.snapshot = await take_snapshot(
                     session.sandbox, path, tenant=self.tenant, limits=self._policy.snapshot
                 )

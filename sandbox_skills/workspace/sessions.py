@@ -14,6 +14,7 @@ from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.errors import QuotaError, SessionClosedError
 from sandbox_skills.workspace.kept_session import KeptSession, SessionPolicy
 from sandbox_skills.workspace.live_session import LiveSession
+from sandbox_skills.workspace.snapshot_folder import SnapshotFolder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,13 +42,15 @@ class SessionManager:
     ) -> None:
         self._manager = manager
         self._policy = policy or SessionPolicy()
-        self._snapshots = snapshots
+        self._snapshots = SnapshotFolder(snapshots) if snapshots is not None else None
         self._kept: dict[Key, KeptSession] = {}
         self._ended: OrderedDict[Key, KeptSession] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
     async def __aenter__(self) -> Self:
+        if self._snapshots is not None:
+            self._snapshots.sweep()
         return self
 
     async def __aexit__(
@@ -101,8 +104,9 @@ class SessionManager:
             kept.end("closed")
         while self._tasks:
             await asyncio.wait(self._tasks)
-        while self._ended:
-            self._forget(next(iter(self._ended)))
+        self._ended.clear()
+        if self._snapshots is not None:
+            self._snapshots.close()
 
     def _make(
         self, key: Key, before: KeptSession | None, *, restore: Snapshot | None, anew: bool
@@ -146,8 +150,6 @@ class SessionManager:
             self._ended[key] = ended
             while len(self._ended) > MAX_REMEMBERED:
                 self._forget(next(iter(self._ended)))
-        elif ended is not None:
-            ended.discard()
 
     def _forget(self, key: Key) -> None:
         if ended := self._ended.pop(key, None):

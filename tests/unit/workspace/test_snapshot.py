@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
+import sys
 import tarfile
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -25,6 +27,7 @@ from sandbox_skills.workspace.snapshot import (
     restore_snapshot,
     take_snapshot,
 )
+from sandbox_skills.workspace.snapshot_folder import SnapshotFolder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -270,3 +273,42 @@ class TestHostileTar:
         big = replace(LIMITS, bytes=10_000_000)
         with pytest.raises(SnapshotError):
             plan_restore(tmp_path / "s.tar", big)
+
+
+class TestFolder:
+    def test_it_is_made_when_needed_private_and_gone_at_the_end(self, tmp_path: Path) -> None:
+        root = tmp_path / "snapshots"
+        folder = SnapshotFolder(root)
+        folder.sweep()
+        assert not root.exists()
+        first, second = folder.new_path(), folder.new_path()
+        assert first.parent == second.parent
+        assert first != second
+        assert first.parent.stat().st_mode & 0o777 == 0o700
+        first.touch()
+        folder.close()
+        assert list(root.iterdir()) == []
+        folder.close()
+
+    def test_what_a_dead_process_left_goes_and_what_a_living_one_has_stays(self, tmp_path: Path) -> None:
+        code = (
+            "import os, sys; from pathlib import Path\n"
+            "from sandbox_skills.workspace.snapshot_folder import SnapshotFolder\n"
+            "SnapshotFolder(Path(sys.argv[1])).new_path().touch(); os._exit(0)"
+        )
+        subprocess.run([sys.executable, "-c", code, tmp_path], check=True)
+        assert len(list(tmp_path.glob("*/*.tar"))) == 1
+        (tmp_path / "foreign").touch()
+        (tmp_path / "being-made").mkdir()
+        living = SnapshotFolder(tmp_path)
+        path = living.new_path()
+        path.touch()
+        SnapshotFolder(tmp_path).sweep()
+        assert list(tmp_path.glob("*/*.tar")) == [path]
+        assert {(tmp_path / name).exists() for name in ("foreign", "being-made")} == {True}
+        living.close()
+
+    def test_no_place_for_it_is_an_output_error(self, tmp_path: Path) -> None:
+        (tmp_path / "file").touch()
+        with pytest.raises(OutputError):
+            SnapshotFolder(tmp_path / "file").new_path()
