@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from sandbox_skills.engines.cancellation import finish
@@ -36,6 +36,15 @@ PLAIN_TERMINAL = "dumb"
 """TERM of a program whose caller says nothing: its output is read as text. A full-screen program needs another."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Owned(Generic[T]):
+    """A program, who waits for its end, and what ends it."""
+
+    program: InteractiveProgram[T]
+    task: asyncio.Task[T]
+    stack: AsyncExitStack
+
+
 class InteractivePrograms(Generic[T]):
     """Starts programs in one sandbox and keeps them. Leaving its block kills those that run.
 
@@ -48,8 +57,7 @@ class InteractivePrograms(Generic[T]):
         self._sandbox = sandbox
         self._max_programs = max_programs
         self._kept_seconds = kept_seconds
-        self._programs: dict[str, InteractiveProgram[T]] = {}
-        self._tasks: dict[str, asyncio.Task[T]] = {}
+        self._owned: dict[str, _Owned[T]] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -82,16 +90,18 @@ class InteractivePrograms(Generic[T]):
             )
         )
         program.attach(process)
-        task = asyncio.create_task(_owned(program, process, stack, on_exit), name=f"interactive {program.id}")
+        task = asyncio.create_task(
+            _seen_to_its_end(program, process, stack, on_exit), name=f"interactive {program.id}"
+        )
         task.add_done_callback(program.settle)
-        self._programs[program.id], self._tasks[program.id] = program, task
+        self._owned[program.id] = _Owned(program, task, stack)
         return program
 
     def get(self, program_id: str) -> InteractiveProgram[T]:
         """Returns a program of this session; raises ProgramNotFoundError, also for one that ended too long ago."""
         self._reap()
         try:
-            return self._programs[program_id]
+            return self._owned[program_id].program
         except KeyError:
             raise ProgramNotFoundError(
                 "no program of that id", hint="it was killed, or ended too long ago, or is of another session"
@@ -101,43 +111,35 @@ class InteractivePrograms(Generic[T]):
         """Ends a program and forgets it, unless it had ended by itself; raises ProgramNotFoundError."""
         status = await self.get(program_id).kill()
         if status == "killed":
-            self._forget(program_id)
+            self._owned.pop(program_id, None)
         return status
 
     async def aclose(self) -> None:
         """Kills every program that runs and waits until it is gone; `on_exit` of those is not called."""
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await finish(_all(tasks))
-        self._programs.clear()
-        self._tasks.clear()
+        owned = list(self._owned.values())
+        self._owned.clear()
+        await finish(_end_all(owned))
 
     def _make_room(self) -> None:
         self._reap()
-        settled = [program for program in self._programs.values() if program.settled_at is not None]
-        if len(self._programs) < self._max_programs:
+        if len(self._owned) < self._max_programs:
             return
+        settled = [key for key, owned in self._owned.items() if owned.program.settled_at is not None]
         if not settled:
             raise QuotaError(
-                f"{len(self._programs)} programs run in this session, which is all it may have",
+                f"{len(self._owned)} programs run in this session, which is all it may have",
                 hint="kill one of them",
             )
-        self._forget(settled[0].id)
+        del self._owned[settled[0]]
 
     def _reap(self) -> None:
         due = time.monotonic() - self._kept_seconds
-        for program in list(self._programs.values()):
+        for program in [owned.program for owned in self._owned.values()]:
             if program.settled_at is not None and program.settled_at <= due:
-                self._forget(program.id)
-
-    def _forget(self, program_id: str) -> None:
-        self._programs.pop(program_id, None)
-        self._tasks.pop(program_id, None)
+                del self._owned[program.id]
 
 
-async def _owned(
+async def _seen_to_its_end(
     program: InteractiveProgram[T],
     process: Process,
     stack: AsyncExitStack,
@@ -149,8 +151,13 @@ async def _owned(
     return await on_exit(outcome)
 
 
-async def _all(tasks: Collection[asyncio.Task[T]]) -> None:
-    await asyncio.wait(tasks)
+async def _end_all(owned: Collection[_Owned[T]]) -> None:
+    for one in owned:
+        one.task.cancel()
+    if owned:
+        await asyncio.wait([one.task for one in owned])
+    # A task that was cancelled before its first step has left its program as it was.
+    await asyncio.gather(*(one.stack.aclose() for one in owned))
 
 
 def _with_terminal(command: Command, tty: TerminalSize | None) -> Command:

@@ -250,6 +250,14 @@ class TestEnding:
             assert (await sandbox.run(Command(("true",)))).ok
         assert calls == []
 
+    async def test_one_that_was_only_just_started_is_killed_too(self) -> None:
+        async with session() as (programs, sandbox):
+            program = await programs.start(CAT, on_exit=told)
+            await programs.aclose()
+            with pytest.raises(SandboxLostError):
+                await program.poll()
+            assert sandbox._runs == 0
+
     async def test_a_box_that_is_lost_is_told_by_the_next_poll(self) -> None:
         async with session() as (programs, sandbox):
             program = await programs.start(CAT, on_exit=told)
@@ -295,7 +303,7 @@ class TestRegistry:
             await programs.start(CAT, on_exit=told)
         with pytest.raises(EngineError, match="runs another"):
             await programs.start(CAT, on_exit=told)
-        assert len(programs._programs) == 4
+        assert len(programs._owned) == 4
 
     async def test_output_is_heard_live_too(self, programs: Programs) -> None:
         live = LiveOutput()
