@@ -1,13 +1,19 @@
-"""`make setup` on a Debian whose Python lacks what makes environments. Programs of the host are stand-ins."""
+"""`make setup` on a Debian whose Python cannot make environments, and what `make clean` leaves.
+
+Programs of the host are stand-ins.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "runner-image" / "host-setup.sh"
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "runner-image" / "host-setup.sh"
 
 WITHOUT_VENV = 'case "$*" in *ensurepip*) exit 1 ;; *version*) echo python3.12-venv ;; esac'
 """A Python as Debian has it before python3-venv is installed."""
@@ -71,3 +77,35 @@ def test_a_python_that_is_not_there_is_told(tmp_path: Path) -> None:
     done, asked = setup(tmp_path, "no-such-python")
     assert (done.returncode, asked) == (1, [])
     assert "there is no no-such-python" in done.stderr
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout that has made a store, whose folders cannot be listed or written."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / "runner-image").mkdir()
+    shutil.copy(SCRIPT, tmp_path / "runner-image")
+    copy = tmp_path / ".state/data/store/mounted/copy"
+    copy.mkdir(parents=True)
+    (copy / "SKILL.md").touch(mode=0o444)
+    copy.chmod(0o555)
+    copy.parent.chmod(0o311)
+    return tmp_path
+
+
+def clean(checkout: Path) -> str:
+    done = subprocess.run(["make", "clean"], cwd=checkout, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_clean_removes_what_was_made_here(checkout: Path) -> None:
+    clean(checkout)
+    assert sorted(path.name for path in checkout.iterdir()) == ["Makefile", "runner-image"]
+
+
+def test_clean_leaves_the_state_of_an_engine_that_runs_and_says_so(checkout: Path) -> None:
+    own = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(") ")[2].split()
+    (checkout / ".state/dockerd.pid").write_text(f"{os.getpid()} {own[19]}\n", encoding="utf-8")
+    assert ".state stays until `make docker-stop`" in clean(checkout)
+    assert (checkout / ".state/data/store").is_dir()
