@@ -29,16 +29,24 @@ if TYPE_CHECKING:
         Stopped,
     )
     from sandbox_skills.wiring import Live, opened
+    from sandbox_skills.workspace.input_refs import InputRef
     from sandbox_skills.workspace.inputs import Input
+    from sandbox_skills.workspace.kept_session import SessionPolicy
+    from sandbox_skills.workspace.live_session import LiveSession
     from sandbox_skills.workspace.manager import (
         Argv,
         RunRequest,
         RunResult,
+        RunRules,
         Script,
+        Services,
         Session,
         Shell,
         WorkspaceManager,
     )
+    from sandbox_skills.workspace.output_spec import OutputRequest, OutputSpec
+    from sandbox_skills.workspace.sessions import SessionManager
+    from sandbox_skills.workspace.snapshot import Snapshot
 
 _HOMES = {
     "errors": ("EngineError", "GuaranteeError", "RequestError", "SandboxLostError", "SandboxSkillsError"),
@@ -55,16 +63,24 @@ _HOMES = {
         "Stopped",
     ),
     "wiring": ("Live", "opened"),
+    "workspace.input_refs": ("InputRef",),
     "workspace.inputs": ("Input",),
+    "workspace.kept_session": ("SessionPolicy",),
+    "workspace.live_session": ("LiveSession",),
     "workspace.manager": (
         "Argv",
         "RunRequest",
         "RunResult",
+        "RunRules",
         "Script",
+        "Services",
         "Session",
         "Shell",
         "WorkspaceManager",
     ),
+    "workspace.output_spec": ("OutputRequest", "OutputSpec"),
+    "workspace.sessions": ("SessionManager",),
+    "workspace.snapshot": ("Snapshot",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -76,21 +92,30 @@ __all__ = [
     "Exited",
     "GuaranteeError",
     "Input",
+    "InputRef",
     "Limits",
     "Live",
+    "LiveSession",
     "Outcome",
+    "OutputRequest",
+    "OutputSpec",
     "RequestError",
     "RunRequest",
     "RunResult",
+    "RunRules",
     "SandboxLimits",
     "SandboxLostError",
     "SandboxSkillsError",
     "SandboxSpec",
     "Script",
+    "Services",
     "Session",
+    "SessionManager",
+    "SessionPolicy",
     "Settings",
     "Shell",
     "Signalled",
+    "Snapshot",
     "Stopped",
     "WorkspaceManager",
     "load_settings",

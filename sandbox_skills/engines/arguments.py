@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from sandbox_skills.errors import CommandError, PathEscapeError
@@ -38,6 +39,8 @@ def check_command(command: Command) -> None:
             raise CommandError(f"{name!r} cannot be the name of an environment variable")
 
 
+# Every run names the same dozen places: this was a third of the host's own time for a warm one.
+@lru_cache(maxsize=256)
 def below_workspace(path: PurePosixPath) -> PurePosixPath:
     """Returns `path` relative to the workspace; raises PathEscapeError unless it names something below it."""
     relative = path.relative_to(WORKSPACE) if path.is_relative_to(WORKSPACE) else path

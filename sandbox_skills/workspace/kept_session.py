@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -19,7 +19,7 @@ from sandbox_skills.errors import (
 from sandbox_skills.workspace.snapshot import SnapshotLimits, restore_snapshot, take_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Generator
 
     from sandbox_skills.workspace.manager import WorkspaceManager
     from sandbox_skills.workspace.session import Session
@@ -215,17 +215,24 @@ class KeptSession:
 
     @asynccontextmanager
     async def turn(self, session: Session) -> AsyncGenerator[None]:
-        """Gives the session to one user at a time; raises why it cannot be used."""
+        """Gives the session to one run at a time; raises why it cannot be used."""
         self._check(session)
         if self._policy.concurrency == "refuse" and self._lock.locked():
             raise SessionBusyError(
                 f"a run is under way in session {self.id!r}", hint="wait until it has ended"
             )
-        self._users += 1
-        try:
+        with self.held(session):
             async with self._lock:
                 self._check(session)
                 yield
+
+    @contextmanager
+    def held(self, session: Session) -> Generator[None]:
+        """Keeps the session from being idle while the block lasts; raises why it cannot be used."""
+        self._check(session)
+        self._users += 1
+        try:
+            yield
         finally:
             self._users -= 1
             self._used = time.monotonic()

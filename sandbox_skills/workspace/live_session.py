@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from sandbox_skills.errors import SandboxLostError
@@ -9,6 +10,7 @@ from sandbox_skills.workspace.run_audit import audited
 from sandbox_skills.workspace.snapshot import take_snapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from pathlib import Path
 
     from sandbox_skills.catalog.pins import Pin
@@ -70,6 +72,15 @@ class LiveSession:
                 if not result.outcome.sandbox_lives:
                     self._kept.end("lost")
                 return result
+
+    @contextmanager
+    def held(self) -> Generator[Session]:
+        """Gives the session for something that is no run, such as an interactive program.
+
+        It is not idle meanwhile, but takes runs, closes and grows old as ever.
+        """
+        with self._kept.held(self._session):
+            yield self._session
 
     async def snapshot(self, path: Path) -> Snapshot:
         """Writes the files of `work/` and `out/` to a tar at `path`, which is the caller's to remove."""

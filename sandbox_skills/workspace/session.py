@@ -76,24 +76,31 @@ class Session:
     async def execute(self, run: AuditedRun, ready: ReadyRun, on_output: OutputSink | None) -> RunResult:
         """Runs what was checked and tells `run` how far it came; whoever made `run` writes it down."""
         run.ready = ready
-        about = {"skill": ready.skill, "digest": ready.staged.digest}
-        self.memory.grants.admit(ready.staged.digest, grants=bool(ready.request.grants))
-        staged = await self._make_ready(ready, about)
-        with span("workspace.run", **about) as current:
+        staged = await self.bring(ready)
+        with span("workspace.run", **_about(ready)) as current:
             # One round trip for both: a box takes up messages in the order in which they were begun.
-            note, outcome = await asyncio.gather(
-                self._make_places(ready),
+            notes, outcome = await asyncio.gather(
+                self.make_places(ready),
                 self.sandbox.run(ready.command, limits=ready.limits, on_output=on_output),
             )
             run.outcome = outcome
-            annotate(
-                current,
-                ending=_ending_text(outcome.ending),
-                bytes=outcome.stdout_bytes + outcome.stderr_bytes,
-            )
-        files, collection = await self._collected(ready, outcome, about)
-        files, report = await self._reported(ready, outcome, files, about)
-        run.result = RunResult(
+            printed = outcome.stdout_bytes + outcome.stderr_bytes
+            annotate(current, ending=_ending_text(outcome.ending), bytes=printed)
+        run.result = await self.settle(ready, outcome, staged=staged, notes=notes)
+        return run.result
+
+    async def settle(
+        self,
+        ready: ReadyRun,
+        outcome: Outcome,
+        *,
+        staged: tuple[StagedInput, ...] = (),
+        notes: tuple[str, ...] = (),
+    ) -> RunResult:
+        """Returns what comes of a command that has ended: its outputs collected, reported and saved as asked."""
+        files, collection = await self._collected(ready, outcome)
+        files, report = await self._reported(ready, outcome, files)
+        return RunResult(
             run_id=ready.run_id,
             skill=ready.skill,
             digest=ready.staged.digest,
@@ -101,19 +108,19 @@ class Session:
             files=files,
             skipped=collection.skipped,
             limits_hit=outcome.limits_hit | collection.limits_hit,
-            notes=(*ready.staged.notes, *ready.inputs.notes, *ready.warnings, *note),
+            notes=(*ready.staged.notes, *ready.inputs.notes, *ready.warnings, *notes),
             staged_inputs=staged,
             hints=hints(outcome),
             report=report,
         )
-        return run.result
 
-    async def _make_ready(self, ready: ReadyRun, about: dict[str, str]) -> tuple[StagedInput, ...]:
-        """Puts into the workspace what the request brings; most bring nothing."""
+    async def bring(self, ready: ReadyRun) -> tuple[StagedInput, ...]:
+        """Puts into the workspace what the request brings; most bring nothing. Raises RequestError, EngineError."""
         request = ready.request
+        self.memory.grants.admit(ready.staged.digest, grants=bool(request.grants))
         if not (request.inputs or request.editor_text or request.writable_skill):
             return ()
-        with span("workspace.stage.inputs", **about) as current:
+        with span("workspace.stage.inputs", **_about(ready)) as current:
             if request.writable_skill:
                 await self._copy_skill(ready)
             if request.editor_text:
@@ -132,7 +139,7 @@ class Session:
         await private_copy(self.sandbox, ready.staged.box_path, ready.root, keep=keep)
         copies[ready.root] = digest
 
-    async def _make_places(self, ready: ReadyRun) -> tuple[str, ...]:
+    async def make_places(self, ready: ReadyRun) -> tuple[str, ...]:
         """Makes what a run finds in its workspace; returns a note where an earlier run is in the way.
 
         That is no reason to refuse: in a full workspace the run may be there to make room. A box that is lost is
@@ -146,11 +153,11 @@ class Session:
         return ()
 
     async def _collected(
-        self, ready: ReadyRun, outcome: Outcome, about: dict[str, str]
+        self, ready: ReadyRun, outcome: Outcome
     ) -> tuple[tuple[CollectedFile, ...], Collection]:
         if not ready.patterns or not outcome.sandbox_lives:
             return (), Collection()
-        with span("workspace.collect", **about) as current:
+        with span("workspace.collect", **_about(ready)) as current:
             found = await collect_outputs(
                 self.sandbox,
                 ready.patterns,
@@ -162,13 +169,13 @@ class Session:
         return found
 
     async def _reported(
-        self, ready: ReadyRun, outcome: Outcome, files: tuple[CollectedFile, ...], about: dict[str, str]
+        self, ready: ReadyRun, outcome: Outcome, files: tuple[CollectedFile, ...]
     ) -> tuple[tuple[CollectedFile, ...], OutputReport | None]:
         """Returns the files that count and what is told of them, saved where that was asked for."""
         plan = ready.plan
         if plan is None:
             return files, None
-        with span("workspace.inline", **about) as current:
+        with span("workspace.inline", **_about(ready)) as current:
             files, warnings = counted(files, outcome)
             report = report_of(files, plan, warnings=(*ready.warnings, *warnings))
             saving = Saving(
@@ -181,6 +188,10 @@ class Session:
             report = await save_outputs(files, plan, report, saving)
             annotate(current, files=len(report.output_files), saved=len(report.artifacts))
         return files, report
+
+
+def _about(ready: ReadyRun) -> dict[str, str]:
+    return {"skill": ready.skill, "digest": ready.staged.digest}
 
 
 def _ending_text(ending: Ending) -> str:

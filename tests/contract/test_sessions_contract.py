@@ -217,6 +217,17 @@ class TestEnds:
             assert (await sessions.open("a", tenant="t")).info.generation == 1
         assert [event.code for event in world.audit.events] == ["", "session_expired"]
 
+    async def test_one_that_is_held_is_not_idle(self, world: World) -> None:
+        async with world.sessions(replace(POLICY, idle_seconds=0.2)) as sessions:
+            session = await sessions.open("a", tenant="t")
+            with session.held() as held:
+                await asyncio.sleep(0.4)
+                assert await held.sandbox.ping() >= 0
+                await world.run(session)
+            await expired(sessions)
+            with pytest.raises(SessionExpiredError), session.held():
+                pass
+
     async def test_it_goes_on_from_what_it_left(self, world: World) -> None:
         async with world.sessions(replace(POLICY, idle_seconds=0.3)) as sessions:
             await world.write(await sessions.open("a", tenant="t"), "work/x", "kept")
