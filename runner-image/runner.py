@@ -1303,7 +1303,12 @@ class Terminal:
     """
 
     def __init__(self, size: tuple[int, int]) -> None:
-        self.control, self._line = os.openpty()
+        try:
+            self.control, self._line = os.openpty()
+        except (
+            OSError
+        ) as error:  # not for the workspace to be blamed: a full table of terminals is ENOSPC too
+            raise Refused("failed", f"no terminal can be opened: {error.strerror}") from error
         try:
             os.set_blocking(self.control, False)
             self.path = os.ttyname(self._line)

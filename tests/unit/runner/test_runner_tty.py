@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import sys
 import time
@@ -330,12 +332,31 @@ def test_what_is_typed_and_not_read_does_not_hold_up_a_kill(host: Host) -> None:
     assert talk.kill().ending == (None, 9, "cancelled")
 
 
-def test_a_box_without_terminals_refuses_and_goes_on(
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.ENOENT])
+def test_a_box_that_has_no_terminal_left_says_so_and_blames_nothing_else(
+    runner_module: ModuleType, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def none_left() -> tuple[int, int]:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(runner_module.os, "openpty", none_left)
+    with pytest.raises(runner_module.Refused, match="no terminal can be opened") as caught:
+        runner_module.Terminal((24, 80))
+    assert caught.value.code == "failed"
+
+
+def test_a_terminal_that_has_no_name_leaves_no_descriptor(
     runner_module: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def none_here(_descriptor: int) -> str:
-        raise OSError(19, "No such device")
+    pair = os.openpty()
 
-    monkeypatch.setattr(runner_module.os, "ttyname", none_here)
-    with pytest.raises(OSError, match="No such device"):
+    def nameless(_descriptor: int) -> str:
+        raise OSError(errno.ENODEV, "no such device")
+
+    monkeypatch.setattr(runner_module.os, "openpty", lambda: pair)
+    monkeypatch.setattr(runner_module.os, "ttyname", nameless)
+    with pytest.raises(OSError, match="no such device"):
         runner_module.Terminal((24, 80))
+    for descriptor in pair:
+        with pytest.raises(OSError, match="Bad file"):
+            os.fstat(descriptor)
