@@ -147,7 +147,7 @@ class SessionSettings(_Section):
 
     idle_seconds: Seconds = _SESSION.idle_seconds
     max_age_seconds: Seconds = _SESSION.max_age_seconds
-    concurrency: Literal["serialise", "refuse"] = _SESSION.concurrency
+    concurrency: Literal["serialise", "refuse", "parallel"] = _SESSION.concurrency
     concurrent_runs: Annotated[int, Field(ge=1, le=16)] = 1
     max_per_tenant: Count = _SESSION.max_per_tenant
     snapshot_files: Count = _SESSION.snapshot.files

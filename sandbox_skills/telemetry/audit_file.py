@@ -56,17 +56,17 @@ class AuditFile:
     def _append(self, line: bytes) -> None:
         file = self._opened()
         try:
-            # Held for microseconds. A file that was rotated meanwhile still takes the line.
-            fcntl.flock(file, fcntl.LOCK_EX)
-            if 0 < os.fstat(file).st_size > self._max_bytes - len(line):
+            mine = _locked(file)
+            if mine and 0 < os.fstat(file).st_size > self._max_bytes - len(line):
                 self._rotate(file)
                 os.close(file)
                 file = self._opened()
-                fcntl.flock(file, fcntl.LOCK_EX)
+                mine = _locked(file)
+            # A file that another process has rotated meanwhile still takes the line.
             written = os.write(file, line)
             if written < len(line):
-                # A part of a line would spoil the next one.
-                os.ftruncate(file, os.fstat(file).st_size - written)
+                if mine:  # a part of a line would spoil the next one
+                    os.ftruncate(file, os.fstat(file).st_size - written)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         finally:
             os.close(file)
@@ -91,3 +91,12 @@ class AuditFile:
 
     def _numbered(self, number: int) -> Path:
         return self._path.with_name(f"{self._path.name}.{number}") if number else self._path
+
+
+def _locked(file: int) -> bool:
+    """Tells whether the lock could be had at once. An event waits for nobody: the next one rotates as well."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -36,12 +36,13 @@ State = Literal["opening", "open", "closed", "expired", "lost", "failed"]
 class SessionPolicy:
     """How long sessions last, in seconds, and what one takes at a time.
 
-    `serialise` lets a second run wait for its turn, `refuse` answers SessionBusyError.
+    `serialise` lets a second run wait for its turn, `refuse` answers SessionBusyError. `parallel` runs both, as far
+    as the engine lets a box have several.
     """
 
     idle_seconds: float = 900.0  # a conversation that pauses longer has usually ended
     max_age_seconds: float = 3600.0  # a working hour; what is to last longer goes on from a snapshot
-    concurrency: Literal["serialise", "refuse"] = "serialise"
+    concurrency: Literal["serialise", "refuse", "parallel"] = "serialise"
     max_per_tenant: int = 16  # each holds a box: 8 GiB of memory at the usual limit
     snapshot: SnapshotLimits = field(default_factory=SnapshotLimits)
 
@@ -88,6 +89,7 @@ class KeptSession:
         self._lock = asyncio.Lock()
         self._joining = 0
         self._users = 0
+        self._running = 0
         self._born = self._used = time.monotonic()
         self._lasted = ""
 
@@ -135,7 +137,7 @@ class KeptSession:
             if not self.over:
                 await self._keep()
         except asyncio.CancelledError:
-            self._fail(SessionClosedError(f"session {self.id!r} was closed"))
+            pass  # by `end`: whoever waits is told below
         except Exception as error:  # noqa: BLE001  # whoever waits for the session hears of it
             self._fail(error)
         finally:
@@ -166,7 +168,7 @@ class KeptSession:
         return age if self._users else min(age, self._used + self._policy.idle_seconds - now)
 
     async def _expire(self, session: Session) -> None:
-        """Takes no more runs, lets one that is under way end, and keeps the files where there is a place for them."""
+        """Takes no more runs, lets those under way end, and keeps the files where there is a place for them."""
         self._state = "expired"
         aged = time.monotonic() - self._born >= self._policy.max_age_seconds
         self._lasted = (
@@ -174,16 +176,18 @@ class KeptSession:
             if aged
             else f"{self._policy.idle_seconds:g} s without a run"
         )
-        async with self._lock:
-            if self._snapshots is None or not session.sandbox.alive:
-                return
-            try:
-                path = self._snapshots.new_path()
-                self.snapshot = await take_snapshot(
-                    session.sandbox, path, tenant=self.tenant, limits=self._policy.snapshot
-                )
-            except SandboxSkillsError as error:
-                logger.warning("session %r leaves no snapshot: %s", self.id, error.message)
+        while self._running:
+            self._changed.clear()
+            await self._changed.wait()
+        if self._snapshots is None or not session.sandbox.alive:
+            return
+        try:
+            path = self._snapshots.new_path()
+            self.snapshot = await take_snapshot(
+                session.sandbox, path, tenant=self.tenant, limits=self._policy.snapshot
+            )
+        except SandboxSkillsError as error:
+            logger.warning("session %r leaves no snapshot: %s", self.id, error.message)
 
     def _fail(self, error: Exception) -> None:
         if self._opened.done():
@@ -222,9 +226,13 @@ class KeptSession:
                 f"a run is under way in session {self.id!r}", hint="wait until it has ended"
             )
         with self.held(session):
-            async with self._lock:
+            async with nullcontext() if self._policy.concurrency == "parallel" else self._lock:
                 self._check(session)
-                yield
+                self._running += 1
+                try:
+                    yield
+                finally:
+                    self._running -= 1
 
     @contextmanager
     def held(self, session: Session) -> Generator[None]:

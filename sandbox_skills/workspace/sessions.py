@@ -63,10 +63,10 @@ class SessionManager:
     ) -> LiveSession:
         """Returns the session of that name, made where there is none; callers at the same time get the same one.
 
-        Where one of that name has ended by itself, that is said once and for all by SessionExpiredError or
-        SessionLostError, so that nobody takes an empty workspace for theirs: `restore` goes on from a snapshot,
-        `anew` with nothing. Raises SessionClosedError for `restore` where the session lives, QuotaError for one
-        session too many, SnapshotError, EngineError. A cancel ends a session that nobody else waits for.
+        Where one of that name has ended by itself, that is said by SessionExpiredError or SessionLostError, so that
+        nobody takes an empty workspace for theirs: `restore` goes on from a snapshot, `anew` with nothing. Raises
+        SessionClosedError for `restore` where the session lives, QuotaError for one session too many,
+        SnapshotError, EngineError. A cancel ends a session that nobody else waits for.
         """
         key = (tenant, session_id)
         kept = self._kept.get(key)

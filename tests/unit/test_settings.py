@@ -16,6 +16,8 @@ from sandbox_skills.errors import SettingsError
 from sandbox_skills.settings import Settings, load_settings, setting_names, user_config_file
 from sandbox_skills.settings.model import PATHS
 from sandbox_skills.spec import CollectLimits, Limits, SandboxLimits
+from sandbox_skills.workspace.inputs import InputLimits
+from sandbox_skills.workspace.kept_session import SessionPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,6 +49,8 @@ def test_defaults_are_those_of_spec() -> None:
     assert settings.run_limits() == Limits()
     assert settings.collect_limits() == CollectLimits()
     assert settings.artifact_quota() == ArtifactQuota()
+    assert settings.input_limits() == InputLimits()
+    assert settings.session_policy() == SessionPolicy()
 
 
 def test_artifacts_are_retained_as_the_settings_say(config: Path) -> None:

@@ -1,0 +1,128 @@
+"""Settings become what they say: a program wired over the fake engine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sandbox_skills.errors import EngineError, InputError
+from sandbox_skills.settings import load_settings
+from sandbox_skills.spec import Stopped
+from sandbox_skills.wiring import opened, sandbox_spec
+from sandbox_skills.workspace.input_refs import InputRef
+from sandbox_skills.workspace.manager import Argv, RunRequest
+from sandbox_skills.workspace.output_spec import OutputRequest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sandbox_skills.settings import Settings
+
+pytestmark = pytest.mark.anyio
+
+TRUE = RunRequest(Argv(("true",)))
+
+
+@pytest.fixture
+def skill(tmp_path: Path) -> Path:
+    (tmp_path / "skill").mkdir()
+    (tmp_path / "skill" / "SKILL.md").write_text("x")
+    return tmp_path / "skill"
+
+
+def wired(tmp_path: Path, **overrides: object) -> Settings:
+    given = {name.replace("__", "."): value for name, value in overrides.items()}
+    return load_settings({"data_dir": str(tmp_path / "data"), "engine": "fake", **given}, environ={})
+
+
+def audited(tmp_path: Path) -> list[dict[str, object]]:
+    path = tmp_path / "data" / "audit" / "runs.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+async def test_every_run_is_written_down_for_this_user_alone(tmp_path: Path, skill: Path) -> None:
+    async with opened(wired(tmp_path)) as live:
+        await live.manager.run(skill, TRUE, tenant="t")
+        await (await live.sessions.open("s", tenant="u")).run(
+            await live.manager.stage(skill, tenant="u"), TRUE
+        )
+    assert [(row["tenant"], row["session"], row["status"]) for row in audited(tmp_path)] == [
+        ("t", "", "ended"),
+        ("u", "s", "ended"),
+    ]
+    assert (tmp_path / "data" / "audit" / "runs.jsonl").stat().st_mode & 0o777 == 0o600
+
+
+async def test_or_not_where_the_settings_say_so(tmp_path: Path, skill: Path) -> None:
+    async with opened(wired(tmp_path, audit__enabled=False)) as live:
+        await live.manager.run(skill, TRUE, tenant="t")
+    assert audited(tmp_path) == []
+
+
+async def test_outputs_are_saved_below_the_data_directory(tmp_path: Path, skill: Path) -> None:
+    request = RunRequest(
+        Argv(("tee", "/workspace/out/a")),
+        stdin=b"x",
+        wanted=OutputRequest(("out/*",), save_as_artifacts=True),
+    )
+    async with opened(wired(tmp_path)) as live:
+        result = await live.manager.run(skill, request, tenant="t")
+    assert result.report is not None
+    assert [one.ref for one in result.report.artifacts] == ["artifact://out/a@0"]
+    assert list((tmp_path / "data" / "artifacts").iterdir())
+
+
+async def test_host_folders_are_those_of_the_settings(tmp_path: Path, skill: Path) -> None:
+    request = replace(TRUE, inputs=(InputRef(f"host://{skill}/SKILL.md"),))
+    async with opened(wired(tmp_path)) as live:
+        with pytest.raises(InputError, match="in no folder"):
+            await live.manager.run(skill, request, tenant="t")
+    async with opened(wired(tmp_path, inputs__host_roots=[str(skill)])) as live:
+        result = await live.manager.run(skill, request, tenant="t")
+    assert [row.name for row in result.staged_inputs] == ["work/inputs/SKILL.md"]
+
+
+async def test_limits_of_inputs_and_times_are_those_of_the_settings(tmp_path: Path, skill: Path) -> None:
+    settings = wired(tmp_path, inputs__max_files=1, run__wall_seconds=0.1, run__wall_ceiling_seconds=0.2)
+    two = tuple(InputRef("skill://skill/SKILL.md", f"work/{name}") for name in "ab")
+    async with opened(settings) as live:
+        with pytest.raises(InputError, match="more than 1 files"):
+            await live.manager.run(skill, replace(TRUE, inputs=two), tenant="t")
+        slow = RunRequest(Argv(("sleep", "5")), timeout=10)
+        result = await live.manager.run(skill, slow, tenant="t")
+    assert result.outcome.ending == Stopped("wall_time")
+    assert len(result.notes) == 1
+
+
+@pytest.mark.parametrize(("runs", "status"), [(2, "ended"), (1, "sandbox_error")])
+async def test_runs_of_a_session_are_parallel_where_engine_and_policy_say_so(
+    tmp_path: Path, skill: Path, runs: int, status: str
+) -> None:
+    settings = wired(tmp_path, session__concurrency="parallel", session__concurrent_runs=runs)
+    async with opened(settings) as live:
+        session = await live.sessions.open("s", tenant="t")
+        staged = await session.stage(skill)
+        first = asyncio.ensure_future(session.run(staged, RunRequest(Argv(("sleep", "0.3")))))
+        await asyncio.sleep(0.1)
+        (second,) = await asyncio.gather(session.run(staged, TRUE), return_exceptions=True)
+        assert isinstance(second, EngineError) == (status == "sandbox_error")
+        assert (await first).outcome.ok
+    assert [row["status"] for row in audited(tmp_path)] == [status, "ended"]
+
+
+async def test_sessions_live_as_long_as_the_settings_say(tmp_path: Path) -> None:
+    async with opened(wired(tmp_path, session__idle_seconds=0.05)) as live:
+        await live.sessions.open("s", tenant="t")
+        await asyncio.sleep(0.5)
+        assert live.sessions.sessions(tenant="t") == ()
+        assert live.sessions.snapshot_of("s", tenant="t") is not None
+    assert list((tmp_path / "data" / "snapshots").iterdir()) == []
+
+
+def test_no_box_is_reaped_before_its_session_may_end(tmp_path: Path) -> None:
+    settings = wired(tmp_path, session__max_age_seconds=100_000)
+    assert sandbox_spec(settings).ttl_seconds >= 100_000 + settings.run.wall_ceiling_seconds
