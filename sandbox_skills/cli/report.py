@@ -91,6 +91,7 @@ def _left(skipped: Mapping[str, str], limits: CollectLimits) -> Iterator[str]:
         "collected_files": f"over the {limits.files} of collect.files",
         "collected_bytes": f"over the {limits.total_bytes} bytes of collect.total_bytes",
         "exists": "there already with other content; --force overwrites",
+        "git": "in a .git, where nothing is ever saved",
         "link": "links are not followed",
         "special": "no regular files",
         "unreadable": "not to be read",

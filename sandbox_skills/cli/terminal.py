@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sandbox_skills.cli.streams import OutputClosedError
-from sandbox_skills.cli.text import harmless, harmless_line
+from sandbox_skills.cli.text import harmless, harmless_json, harmless_line
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -39,9 +39,9 @@ err = _console(stderr=True)
 
 
 def print_json(value: Any) -> None:  # noqa: ANN401  # whatever json can write
-    """Writes one JSON value on stdout; non-ASCII stays readable."""
+    """Writes one JSON value on stdout; non-ASCII stays readable, and what a terminal would obey is escaped."""
     try:
-        sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+        sys.stdout.write(harmless_json(json.dumps(value, ensure_ascii=False, indent=2)) + "\n")
         sys.stdout.flush()
     except BrokenPipeError as error:
         raise OutputClosedError from error

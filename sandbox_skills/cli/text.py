@@ -18,6 +18,8 @@ _ESCAPES = {
     for code in (*_CONTROLS, *_REORDERING)
 }
 _ESCAPES_OF_A_TEXT = {code: escape for code, escape in _ESCAPES.items() if chr(code) not in "\n\t"}
+# Whoever writes JSON has escaped what is below a space already; what is left of them is its layout.
+_ESCAPES_OF_JSON = {code: f"\\u{code:04x}" for code in _ESCAPES if code >= ord(" ")}
 
 GAP = "  "
 """Between columns, as other command-line tools have it."""
@@ -31,6 +33,11 @@ def harmless(text: str) -> str:
 def harmless_line(text: str) -> str:
     """Returns a name or a message from a stranger as one line, which cannot pass for two."""
     return text.translate(_ESCAPES)
+
+
+def harmless_json(text: str) -> str:
+    """Returns JSON of the same value, without a character that a terminal would obey."""
+    return text.translate(_ESCAPES_OF_JSON)
 
 
 def counted(number: int, one: str, many: str = "") -> str:

@@ -1,7 +1,8 @@
 """How a run ended: from what the runner says and the bytes that were kept to an Outcome. Pure.
 
-Counters and signals are facts. A message in a program's output is only a guess: it is looked for where the program
-failed and no counter answers, and it is said to be a guess, because a program can print whatever it likes.
+Counters and signals are facts. An exit code is the program's own choice, be it 137 as a shell says it of SIGKILL: it
+is what the program ended with, and no more than a guess at a limit. So is a message in its output, which is looked for
+where the program failed and no counter answers: a program can print whatever it likes.
 """
 
 from __future__ import annotations
@@ -70,9 +71,9 @@ class _Ended:
     max_rss: int
     clean: bool
 
-    def died_of(self, number: Signals) -> bool:
-        """Whether the root process died of that signal, or a shell reported so for its last command."""
-        return self.signal == number or self.exit == SHELL_SIGNAL + number
+    def reports(self, number: Signals) -> bool:
+        """Whether the root process ended with what a shell says of a last command that died of that signal."""
+        return self.exit == SHELL_SIGNAL + number
 
 
 def outcome(ended: Mapping[str, object], *, limits: Limits, stdout: bytes, stderr: bytes) -> Outcome:
@@ -87,7 +88,7 @@ def outcome(ended: Mapping[str, object], *, limits: Limits, stdout: bytes, stder
         raise RunnerProtocolError("ENDED counts less output than was sent")
     ending = _ending(facts, limits)
     seen = _counted(facts, ending) | _cut(facts, len(stdout), len(stderr))
-    guessed = _guessed(facts, ending, stdout + b"\n" + stderr) - seen
+    guessed = _guessed(facts, ending, limits, stdout + b"\n" + stderr) - seen
     return Outcome(
         ending=ending,
         limits_hit=seen | guessed,
@@ -134,7 +135,7 @@ def _told(death: Death) -> str:
 def _ending(facts: _Ended, limits: Limits) -> Ending:
     if facts.stopped:
         return Stopped(facts.stopped)
-    if facts.oom_kills and facts.died_of(SIGKILL):
+    if facts.oom_kills and facts.signal == SIGKILL:
         return Stopped("memory")
     if _out_of_cpu(facts, limits):
         return Stopped("cpu_time")
@@ -148,10 +149,12 @@ def _out_of_cpu(facts: _Ended, limits: Limits) -> bool:
     # The kernel's own limit on the root process: SIGXCPU first, SIGKILL a moment later.
     if limits.cpu_seconds is None:
         return False
-    if facts.signal == SIGXCPU:
-        return True
-    spent = facts.cpu >= limits.cpu_seconds
-    return spent and (facts.died_of(SIGXCPU) or facts.died_of(SIGKILL))
+    return facts.signal == SIGXCPU or (facts.signal == SIGKILL and facts.cpu >= limits.cpu_seconds)
+
+
+def _reports_out_of_cpu(facts: _Ended, limits: Limits) -> bool:
+    spent = limits.cpu_seconds is not None and facts.cpu >= limits.cpu_seconds
+    return spent and (facts.reports(SIGXCPU) or facts.reports(SIGKILL))
 
 
 def _counted(facts: _Ended, ending: Ending) -> frozenset[LimitName]:
@@ -173,14 +176,15 @@ def _cut(facts: _Ended, stdout: int, stderr: int) -> frozenset[LimitName]:
     return _true(hits)
 
 
-def _guessed(facts: _Ended, ending: Ending, output: bytes) -> frozenset[LimitName]:
+def _guessed(facts: _Ended, ending: Ending, limits: Limits, output: bytes) -> frozenset[LimitName]:
     """What a full disk suggests, and for a program that failed also its messages and exit code."""
     full = _true({"disk": facts.disk_full, "inodes": facts.inodes_full})
     if ending == Exited(0):
         return full
     suggested: dict[LimitName, bool] = {
-        "memory": facts.oom_kills is None and ending == Signalled(SIGKILL),
-        "file_size": facts.died_of(SIGXFSZ),
+        "memory": facts.oom_kills is None and (ending == Signalled(SIGKILL) or facts.reports(SIGKILL)),
+        "cpu_time": _reports_out_of_cpu(facts, limits),
+        "file_size": facts.reports(SIGXFSZ),
     }
     return full | _true(suggested) | _messages(facts, output, full=bool(full))
 

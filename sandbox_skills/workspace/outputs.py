@@ -1,57 +1,64 @@
 """Where collected files go on the host: memory, or a directory that the box cannot steer.
 
-Below that directory nothing is opened through a link, and a file appears under its name only when it is whole.
+A file that cannot have its name there is left out and told: the others, and what the program did, are kept.
 """
 
 from __future__ import annotations
 
+import errno
 import os
-import secrets
-import stat
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Self
 
 from sandbox_skills.errors import OutputError
-from sandbox_skills.workspace.paths import name_fault, open_inside, shown
+from sandbox_skills.workspace.host_file import DIRECTORY, InTheWayError, PartialFile
+from sandbox_skills.workspace.paths import name_fault, shown
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
-    from pathlib import Path
+    from pathlib import Path, PurePosixPath
     from types import TracebackType
 
     from sandbox_skills.engines.base import FileSink, Sandbox
     from sandbox_skills.spec import Collection, CollectLimits, FoundFile
 
 UNFIT_NAME = "name"
-"""Why a file is left out whose name is no name by our path rule: the runner's word for one it cannot tell."""
+"""Why a file is left out whose name is none by our path rule or here: the runner's word for one it cannot tell."""
 
 EXISTS = "exists"
 """Why a file is left out whose place on the host another one has, which is to stay."""
 
-_DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-_NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_OLD_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+_NAME_FAULTS = frozenset({errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ})
+"""How a file system of the host refuses a name that ours would have, such as `a:b` on FAT."""
 
-_COMPARED = 1 << 20
-"""Bytes of two files that are compared at once: most outputs are smaller."""
+GIT = "git"
+"""Why a file is left out that would lie in a `.git`: what is there decides which programs the next `git` starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectedFile:
-    """One output. Its bytes are `data`, or lie in the host file `saved`, as the caller asked."""
+    """One output. Its bytes are `data`, or lie in the host file `saved`, as the caller asked.
+
+    `executable` is what the box called it; on the host no file is made so.
+    """
 
     path: PurePosixPath
     size: int
     truncated: bool
     data: bytes | None = None
     saved: Path | None = None
+    executable: bool = False
 
     def as_dict(self) -> dict[str, object]:
         """Returns what a file is, for JSON; never its bytes."""
-        saved = str(self.saved) if self.saved is not None else None
-        return {"path": str(self.path), "size": self.size, "truncated": self.truncated, "saved": saved}
+        return {
+            "path": str(self.path),
+            "size": self.size,
+            "truncated": self.truncated,
+            "executable": self.executable,
+            "saved": str(self.saved) if self.saved is not None else None,
+        }
 
 
 class MemorySink:
@@ -72,16 +79,17 @@ class MemorySink:
     def end(self) -> None:
         file = self._current
         assert file is not None
-        self.files.append(CollectedFile(file.path, file.size, file.truncated, data=bytes(self._data)))
+        self.files.append(_collected_file(file, data=bytes(self._data)))
 
 
 class DirectorySink:
     """Writes files below a host directory at their paths in the workspace.
 
-    A file that is there is replaced, or stays where `overwrite` is False: `left` has those that were not written
-    for it. The directory is made when the first file comes. Its own path is the caller's word and may lead through
-    links; a link below it raises PathEscapeError. Raises OutputError where the host cannot keep a file. Leaving
-    the context removes the part of a file that never became whole; files that did stay.
+    `left` has the files that were not written, each with the reason: something is in the way, or a file is there
+    that is to stay because `overwrite` is False, or the place is one of Git's. The directory is made when the first
+    file comes. Its own path is the caller's word and may lead through links; below it none is followed. Raises
+    OutputError where the host cannot keep a file. Leaving the context removes the part of a file that never became
+    whole; files that did stay.
     """
 
     def __init__(self, directory: Path, *, overwrite: bool = True) -> None:
@@ -90,7 +98,7 @@ class DirectorySink:
         self._directory = directory
         self._overwrite = overwrite
         self._root: int | None = None
-        self._current: tuple[FoundFile, _PartialFile] | None = None
+        self._current: tuple[FoundFile, PartialFile] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -106,126 +114,57 @@ class DirectorySink:
             self._root = None
 
     def begin(self, file: FoundFile) -> None:
-        with _saving(file.path):
-            self._current = file, _PartialFile(self._opened(), file.path, executable=bool(file.mode & 0o100))
+        # No file system of the host need tell capitals from others.
+        if any(part.lower() == ".git" for part in file.path.parts):
+            self.left[str(file.path)] = GIT
+            return
+        with self._saving(file):
+            self._current = file, PartialFile(self._opened(), file.path)
 
     def write(self, data: bytes) -> None:
-        assert self._current is not None
-        file, partial = self._current
-        with _saving(file.path):
-            partial.write(data)
+        if self._current is not None:
+            file, partial = self._current
+            with self._saving(file):
+                partial.write(data)
 
     def end(self) -> None:
-        assert self._current is not None
+        if self._current is None:
+            return
         file, partial = self._current
         self._current = None
-        with _saving(file.path):
-            if not partial.commit(overwrite=self._overwrite):
+        with self._saving(file):
+            if partial.commit(overwrite=self._overwrite):
+                self.files.append(_collected_file(file, saved=self._directory / file.path))
+            else:
                 self.left[str(file.path)] = EXISTS
+
+    @contextmanager
+    def _saving(self, file: FoundFile) -> Generator[None]:
+        try:
+            yield
+        except InTheWayError as error:
+            self.left[str(file.path)] = f"{error.kind} in the way: {self._directory / error.path}"
+        except OSError as error:
+            if error.errno in _NAME_FAULTS:
+                self.left[str(file.path)] = UNFIT_NAME
                 return
-        self.files.append(
-            CollectedFile(file.path, file.size, file.truncated, saved=self._directory / file.path)
-        )
+            raise OutputError(
+                f"output {shown(str(file.path))} cannot be saved: {error.strerror}",
+                hint="choose another output directory, or make room in this one",
+            ) from error
 
     def _opened(self) -> int:
         if self._root is None:
             self._directory.mkdir(parents=True, exist_ok=True)
-            self._root = os.open(self._directory, _DIRECTORY)
+            self._root = os.open(self._directory, DIRECTORY)
         return self._root
 
 
-class _PartialFile:
-    """A file on its way in: it has another name in its directory until it is whole.
-
-    The directory stays open meanwhile, so it does not matter what its path leads to by then.
-    """
-
-    def __init__(self, root: int, path: PurePosixPath, *, executable: bool) -> None:
-        self._name = path.name
-        self._partial = f".{secrets.token_hex(8)}.partial"
-        self._parent = _open_made(root, path.parent)
-        try:
-            # The box's executable bit is kept; all else is the business of the host's umask.
-            mode = 0o777 if executable else 0o666
-            self._file = os.open(self._partial, _NEW_FILE, mode, dir_fd=self._parent)
-        except OSError:
-            os.close(self._parent)
-            raise
-
-    def write(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self._file, view) :]
-
-    def commit(self, *, overwrite: bool) -> bool:
-        """Gives the file its name, in place of a file or link that has it; a failure leaves no part behind.
-
-        Returns False, having changed nothing, where something else has the name and is not to be overwritten.
-        """
-        if not overwrite and self._is_taken():
-            self.abandon()
-            return False
-        try:
-            os.replace(self._partial, self._name, src_dir_fd=self._parent, dst_dir_fd=self._parent)
-        except OSError:
-            self.abandon()
-            raise
-        self._close()
-        return True
-
-    def _is_taken(self) -> bool:
-        """Tells whether something has the name that is no file with the very same bytes."""
-        try:
-            there = os.open(self._name, _OLD_FILE, dir_fd=self._parent)
-        except FileNotFoundError:
-            return False
-        except OSError:  # a link, or nothing of ours to read
-            return True
-        try:
-            return not _same_bytes(there, self._file)
-        finally:
-            os.close(there)
-
-    def abandon(self) -> None:
-        with suppress(OSError):  # gone already, or out of reach with its disk
-            os.unlink(self._partial, dir_fd=self._parent)
-        self._close()
-
-    def _close(self) -> None:
-        os.close(self._file)
-        os.close(self._parent)
-
-
-def _same_bytes(one: int, other: int) -> bool:
-    """Tells whether two open files are regular and have the same content."""
-    status, size = os.fstat(one), os.fstat(other).st_size
-    if not stat.S_ISREG(status.st_mode) or status.st_size != size:
-        return False
-    pieces = range(0, size, _COMPARED)
-    return all(os.pread(one, _COMPARED, at) == os.pread(other, _COMPARED, at) for at in pieces)
-
-
-def _open_made(root: int, path: PurePosixPath) -> int:
-    """Opens a directory below `root`, making what is missing; no link is followed."""
-    with ExitStack() as stack:
-        at = root
-        for part in path.parts:
-            with suppress(FileExistsError):
-                os.mkdir(part, dir_fd=at)
-            at = open_inside(at, PurePosixPath(part), _DIRECTORY)
-            stack.callback(os.close, at)
-        return os.dup(at)
-
-
-@contextmanager
-def _saving(path: PurePosixPath) -> Generator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise OutputError(
-            f"output {shown(str(path))} cannot be saved: {error.strerror}",
-            hint="choose another output directory, or make room in this one",
-        ) from error
+def _collected_file(
+    file: FoundFile, *, data: bytes | None = None, saved: Path | None = None
+) -> CollectedFile:
+    executable = bool(file.mode & 0o100)
+    return CollectedFile(file.path, file.size, file.truncated, data, saved, executable)
 
 
 def check_out_dir(directory: Path) -> None:
@@ -274,7 +213,8 @@ async def collect_outputs(
 ) -> tuple[tuple[CollectedFile, ...], Collection]:
     """Collects into `out_dir`, or into memory where it is None; `overwrite` is whether files there are replaced.
 
-    Raises OutputError and PathEscapeError where a file cannot be saved; the sandbox lives on.
+    What cannot have its name on the host is told as skipped. Raises OutputError where the host cannot keep a file, for
+    want of room or permission; the sandbox lives on.
     """
     if out_dir is None:
         memory = MemorySink()

@@ -58,7 +58,7 @@ class Session:
         """Runs one command of a staged skill and collects its outputs.
 
         A command that fails is a result. Raises RequestError before the command is started, EngineError when the
-        sandbox fails, OutputError and PathEscapeError when all is done but the outputs cannot be saved.
+        sandbox fails, OutputError when all is done but the host cannot keep an output.
         """
         audit = self._manager.services.audit
         with audited(audit, request, tenant=self._tenant, session=self.name) as run:

@@ -149,6 +149,15 @@ async def test_a_child_that_takes_all_memory_is_told_beside_the_ending(open_box:
         assert outcome.limits_hit == {"memory"}
 
 
+async def test_no_program_passes_for_one_that_was_killed_for_memory(open_box: OpenBox) -> None:
+    async with open_box(LITTLE) as box:
+        # The kernel is to take the child, never the shell.
+        first = "echo 1000 > /proc/self/oom_score_adj"
+        outcome = await box.shell(f"({first}; exec python3 -c '{HOG}'); echo done; exit 137")
+        assert (outcome.ending, outcome.stdout) == (Exited(137), b"done\n")
+        assert outcome.limits_hit == {"memory"}
+
+
 async def test_memory_spread_over_children_is_one_account(open_box: OpenBox) -> None:
     async with open_box(LITTLE) as box:
         hog = "python3 -c 'import time; x = bytearray(50 << 20); time.sleep(2)' &"

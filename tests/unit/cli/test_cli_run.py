@@ -200,6 +200,21 @@ def test_a_file_that_is_there_and_differs_stays_unless_forced(cli: Cli, home: Pa
     assert cli(*run, "--", "true").told == f"saved {mine} (3 bytes)\n", "the same once more is no conflict"
 
 
+def test_what_is_in_the_way_of_a_file_costs_neither_the_others_nor_the_programs_exit_code(
+    cli: Cli, home: Path
+) -> None:
+    for name in ("a.txt", "b.txt"):
+        (home / name).write_text("new", encoding="utf-8")
+    (home / "results/out/a.txt").mkdir(parents=True)
+    inputs = ("--input", "a.txt:out/a.txt", "--input", "b.txt:out/b.txt")
+    done = cli(*FAKE, *inputs, "--out-dir", "results", "--", "false")
+    assert done.code == 1
+    assert done.told.splitlines() == [
+        f"saved {home}/results/out/b.txt (3 bytes)",
+        f"left 1 file, directory in the way: {home}/results/out/a.txt: out/a.txt",
+    ]
+
+
 def test_the_fake_engine_says_that_it_is_one(cli: Cli) -> None:
     assert cli(*FAKE, "--", "true").err == "engine fake: nothing is run\n"
     assert cli(*FAKE, "--json", "--", "true").err == ""

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import json
 import unicodedata
 
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from sandbox_skills.cli.text import aligned, harmless, harmless_line
+from sandbox_skills.cli.text import aligned, harmless, harmless_json, harmless_line
 
 ESCAPED = {"Cc", "Zl", "Zp"}
 CELLS = st.text(st.characters(exclude_categories=["C", "Z", "M"]), min_size=1, max_size=12)
@@ -32,6 +33,19 @@ def test_what_a_terminal_would_obey_is_shown_as_an_escape() -> None:
     assert harmless("\x9b31m\r\b\x7f") == r"\x9b31m\x0d\x08\x7f"
     assert harmless("abc\u202efdp.exe\u2066") == r"abc\u202efdp.exe\u2066"
     assert harmless_line("saved a\nsaved b\t") == r"saved a\x0asaved b\x09"
+
+
+@given(
+    st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5)
+)
+def test_json_keeps_its_value_and_loses_what_a_terminal_would_obey(value: object) -> None:
+    text = harmless_json(json.dumps(value, ensure_ascii=False, indent=2))
+    assert json.loads(text) == value
+    assert harmless(text) == text
+
+
+def test_json_keeps_what_people_can_read() -> None:
+    assert harmless_json('"naïve \x9b31m\x7f €\u202e"') == r'"naïve \u009b31m\u007f €\u202e"'
 
 
 @given(st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1))

@@ -59,9 +59,8 @@ def test_a_stop_before_anything_ended_needs_no_exit_code() -> None:
     assert ended(exit=None, stopped="wall_time").ending == Stopped("wall_time")
 
 
-@pytest.mark.parametrize("how", [{"exit": None, "signal": 9}, {"exit": 137}])
-def test_a_root_killed_for_memory_is_stopped_for_memory(how: dict[str, Any]) -> None:
-    result = ended(**how, oom_kills=1)
+def test_a_root_killed_for_memory_is_stopped_for_memory() -> None:
+    result = ended(exit=None, signal=9, oom_kills=1)
     assert result.ending == Stopped("memory")
     assert result.limits_hit == {"memory"}
     assert not result.limits_guessed
@@ -73,6 +72,11 @@ def test_a_child_killed_for_memory_is_told_beside_the_ending_of_the_survivor() -
     assert (result.ending, result.limits_hit) == (Exited(1), frozenset({"memory"}))
 
 
+def test_an_exit_code_is_the_programs_own_choice_whoever_was_killed_for_memory_before() -> None:
+    result = ended(exit=137, oom_kills=1)
+    assert (result.ending, result.limits_hit) == (Exited(137), frozenset({"memory"}))
+
+
 @pytest.mark.parametrize("how", [{"exit": None, "signal": 9}, {"exit": 137}])
 def test_a_kill_without_an_out_of_memory_is_only_a_kill(how: dict[str, Any]) -> None:
     result = ended(**how, oom_kills=0)
@@ -80,19 +84,24 @@ def test_a_kill_without_an_out_of_memory_is_only_a_kill(how: dict[str, Any]) -> 
     assert not result.limits_hit
 
 
-def test_a_kill_where_no_counter_is_readable_is_guessed_to_be_for_memory() -> None:
-    result = ended(exit=None, signal=9, oom_kills=None)
-    assert result.ending == Signalled(9)
+@pytest.mark.parametrize("how", [{"exit": None, "signal": 9}, {"exit": 137}])
+def test_a_kill_where_no_counter_is_readable_is_guessed_to_be_for_memory(how: dict[str, Any]) -> None:
+    result = ended(**how, oom_kills=None)
+    assert result.ending == (Signalled(9) if "signal" in how else Exited(137))
     assert result.limits_hit == result.limits_guessed == {"memory"}
 
 
-@pytest.mark.parametrize(
-    "how",
-    [{"exit": None, "signal": 24}, {"exit": None, "signal": 9, "cpu": 2.0}, {"exit": 152, "cpu": 2.0}],
-)
+@pytest.mark.parametrize("how", [{"signal": 24}, {"signal": 9, "cpu": 2.0}])
 def test_the_kernels_cpu_limit_stops_for_cpu_time(how: dict[str, Any]) -> None:
-    result = ended(**how, limits=Limits(cpu_seconds=2.0))
+    result = ended(**how, exit=None, limits=Limits(cpu_seconds=2.0))
     assert (result.ending, result.limits_hit) == (Stopped("cpu_time"), frozenset({"cpu_time"}))
+
+
+@pytest.mark.parametrize("code", [137, 152])
+def test_an_exit_code_after_all_cpu_time_was_spent_is_a_guess(code: int) -> None:
+    result = ended(exit=code, cpu=2.0, limits=Limits(cpu_seconds=2.0))
+    assert result.ending == Exited(code)
+    assert result.limits_hit == result.limits_guessed == {"cpu_time"}
 
 
 @pytest.mark.parametrize("how", [{"exit": None, "signal": 24}, {"exit": 152}])
@@ -101,7 +110,8 @@ def test_without_a_cpu_limit_its_signal_means_nothing(how: dict[str, Any]) -> No
 
 
 def test_exit_152_of_a_program_that_used_little_cpu_is_an_exit_code() -> None:
-    assert ended(exit=152, cpu=0.1, limits=Limits(cpu_seconds=2.0)).ending == Exited(152)
+    result = ended(exit=152, cpu=0.1, limits=Limits(cpu_seconds=2.0))
+    assert (result.ending, result.limits_hit) == (Exited(152), frozenset())
 
 
 @pytest.mark.parametrize(

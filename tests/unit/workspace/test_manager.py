@@ -417,7 +417,9 @@ class TestOutputs:
         assert [(file.data, file.truncated, file.size) for file in result.files] == [(b"he", True, 5)]
         told = json.loads(json.dumps(result.as_dict()))
         assert told["limits_hit"] == ["collected_bytes", "stdout"]
-        assert told["files"] == [{"path": "out/a.txt", "size": 5, "truncated": True, "saved": None}]
+        assert told["files"] == [
+            {"path": "out/a.txt", "size": 5, "truncated": True, "executable": False, "saved": None}
+        ]
 
     async def test_what_is_left_out_is_told(self, manager: WorkspaceManager, skill: Path) -> None:
         request = RunRequest(Argv(("tee", "/workspace/out/a\\b")), stdin=b"x", outputs=("out/*",))

@@ -46,12 +46,17 @@ def save(out: Path, path: str, data: bytes = b"new", mode: int = 0o644) -> Path:
     return file.saved
 
 
-def saved_beside(out: Path, path: str, data: bytes = b"new") -> dict[str, str]:
-    """Saves a file without overwriting; returns what was left."""
-    with DirectorySink(out, overwrite=False) as sink:
+def left(out: Path, path: str, data: bytes = b"new", *, overwrite: bool) -> dict[str, str]:
+    """Tries to save one file; returns what was left, with the reason."""
+    with DirectorySink(out, overwrite=overwrite) as sink:
         give(sink, path, data)
         assert bool(sink.files) != bool(sink.left)
     return sink.left
+
+
+def saved_beside(out: Path, path: str, data: bytes = b"new") -> dict[str, str]:
+    """Saves a file without overwriting; returns what was left."""
+    return left(out, path, data, overwrite=False)
 
 
 def names(folder: Path) -> list[str]:
@@ -94,19 +99,17 @@ class TestSaving:
             save(out, "a.txt", b"new")
             assert (old.read_bytes(), reader.read()) == (b"new", b"old and longer")
 
-    @pytest.mark.parametrize(
-        ("box", "host"), [(0o644, 0o640), (0o600, 0o640), (0o755, 0o750), (0o100, 0o750), (0o777, 0o750)]
-    )
-    def test_the_executable_bit_is_kept_and_all_else_is_the_umasks(
-        self, out: Path, box: int, host: int
-    ) -> None:
+    @pytest.mark.parametrize("mode", [0o644, 0o600, 0o755, 0o100, 0o777])
+    def test_no_file_is_executable_here_and_all_else_is_the_umasks(self, out: Path, mode: int) -> None:
         before = os.umask(0o027)
         try:
-            saved = save(out, "bin/tool", mode=box)
+            with DirectorySink(out) as sink:
+                give(sink, "bin/tool", mode=mode)
         finally:
             os.umask(before)
-        assert saved.stat().st_mode & 0o7777 == host
+        assert (out / "bin/tool").stat().st_mode & 0o7777 == 0o640
         assert (out / "bin").stat().st_mode & 0o7777 == 0o750
+        assert sink.files[0].as_dict()["executable"] == bool(mode & 0o100)
 
     def test_many_writes_and_none_are_files_too(self, out: Path) -> None:
         with DirectorySink(out) as sink:
@@ -158,14 +161,19 @@ class TestLinks:
         assert ((out / "a").read_bytes(), (out / "b").read_bytes()) == (b"new", b"new")
         assert (tree(elsewhere), (elsewhere / "secret").read_bytes()) == (["secret"], b"untouched")
 
-    @pytest.mark.parametrize("path", ["d/a", "d/deep/a", "real/d/a"])
-    def test_a_link_in_place_of_a_directory_is_refused(self, out: Path, elsewhere: Path, path: str) -> None:
+    @pytest.mark.parametrize("overwrite", [True, False])
+    @pytest.mark.parametrize(
+        ("path", "link"), [("d/a", "d"), ("d/deep/a", "d"), ("real/d/a", "real/d"), ("gone/a", "gone")]
+    )
+    def test_a_link_in_place_of_a_directory_is_not_followed_and_told(
+        self, out: Path, elsewhere: Path, path: str, link: str, *, overwrite: bool
+    ) -> None:
         (out / "real").mkdir()
         (out / "d").symlink_to(elsewhere)
+        (out / "gone").symlink_to(elsewhere / "gone")
         (out / "real" / "d").symlink_to(out)
-        with pytest.raises(PathEscapeError, match="'d' is a link"):
-            save(out, path)
-        assert (tree(elsewhere), names(out)) == (["secret"], ["d", "real"])
+        assert left(out, path, overwrite=overwrite) == {path: f"link in the way: {out / link}"}
+        assert (tree(elsewhere), names(out)) == (["secret"], ["d", "gone", "real"])
 
     def test_a_directory_swapped_for_a_link_meanwhile_leads_nowhere(self, out: Path, elsewhere: Path) -> None:
         with DirectorySink(out) as sink:
@@ -174,8 +182,8 @@ class TestLinks:
             (out / "d").symlink_to(elsewhere)
             sink.write(b"new")
             sink.end()
-            with pytest.raises(PathEscapeError):
-                give(sink, "d/other")
+            give(sink, "d/other")
+        assert sink.left == {"d/other": f"link in the way: {out / 'd'}"}
         assert (tree(elsewhere), (elsewhere / "secret").read_bytes()) == (["secret"], b"untouched")
         assert names(out / "moved") == ["secret"]
 
@@ -209,18 +217,66 @@ class TestLinks:
 
 
 class TestFaults:
-    def test_a_directory_is_not_replaced_by_a_file(self, out: Path) -> None:
+    @pytest.mark.parametrize("overwrite", [True, False])
+    def test_a_directory_is_not_replaced_by_a_file(self, out: Path, *, overwrite: bool) -> None:
         (out / "a" / "kept").mkdir(parents=True)
-        with pytest.raises(OutputError, match="'a' cannot be saved: Is a directory") as raised:
-            save(out, "a")
-        assert raised.value.hint
+        assert left(out, "a", overwrite=overwrite) == {"a": f"directory in the way: {out / 'a'}"}
         assert tree(out) == ["a", "a/kept"]
 
-    def test_a_file_is_not_replaced_by_a_directory(self, out: Path) -> None:
+    @pytest.mark.parametrize("overwrite", [True, False])
+    def test_a_file_is_not_replaced_by_a_directory(self, out: Path, *, overwrite: bool) -> None:
         (out / "a").write_bytes(b"old")
-        with pytest.raises(OutputError, match="'a/b' cannot be saved: Not a directory"):
-            save(out, "a/b")
+        assert left(out, "a/b/c", overwrite=overwrite) == {"a/b/c": f"file in the way: {out / 'a'}"}
         assert (out / "a").read_bytes() == b"old"
+
+    def test_a_file_that_cannot_be_saved_costs_no_other(self, out: Path) -> None:
+        (out / "b").mkdir()
+        descriptors = open_descriptors()
+        with DirectorySink(out, overwrite=False) as sink:
+            for name in ("a", "b", "a/below", "c"):
+                give(sink, name)
+        assert [str(file.path) for file in sink.files] == ["a", "c"]
+        assert set(sink.left) == {"b", "a/below"}
+        assert open_descriptors() == descriptors
+
+    @pytest.mark.parametrize("code", [errno.EINVAL, errno.EILSEQ, errno.ENAMETOOLONG])
+    def test_a_name_that_this_file_system_cannot_have_is_left_out(
+        self, out: Path, monkeypatch: pytest.MonkeyPatch, code: int
+    ) -> None:
+        def refuse(*_names: object, **_options: object) -> None:
+            raise OSError(code, os.strerror(code))
+
+        monkeypatch.setattr(os, "link", refuse)
+        assert left(out, "a:b", overwrite=False) == {"a:b": "name"}
+        assert tree(out) == []
+
+    @pytest.mark.parametrize("there", [True, False])
+    def test_without_second_names_a_file_that_is_there_stays_too(
+        self, out: Path, monkeypatch: pytest.MonkeyPatch, *, there: bool
+    ) -> None:
+        def refuse(*_names: object, **_options: object) -> None:
+            raise PermissionError(errno.EPERM, "Operation not permitted")
+
+        monkeypatch.setattr(os, "link", refuse)
+        if there:
+            (out / "a").write_bytes(b"old")
+        with DirectorySink(out, overwrite=False) as sink:
+            give(sink, "a")
+        assert (out / "a").read_bytes() == (b"old" if there else b"new")
+        assert sink.left == ({"a": "exists"} if there else {})
+        assert tree(out) == ["a"]
+
+    @pytest.mark.parametrize("overwrite", [True, False])
+    @pytest.mark.parametrize("path", [".git/config", "out/.git/hooks/pre-commit", "out/.git", "a/.GIT/x"])
+    def test_nothing_is_ever_saved_into_a_git_directory(
+        self, out: Path, path: str, *, overwrite: bool
+    ) -> None:
+        assert left(out, path, overwrite=overwrite) == {path: "git"}
+        assert tree(out) == []
+
+    def test_other_names_that_begin_with_git_are_names(self, out: Path) -> None:
+        for path in (".gitignore", ".github/workflow.yml", "git/config", "a.git/HEAD"):
+            assert save(out, path).is_file()
 
     def test_a_directory_that_cannot_be_made_is_said(self, out: Path) -> None:
         (out / "file").touch()
@@ -385,7 +441,13 @@ class TestCollecting:
 
         files, _ = await collect_outputs(box(one), ["*"], LIMITS, None)
         assert [(file.data, file.saved) for file in files] == [(b"hello", None)]
-        assert files[0].as_dict() == {"path": "out/a", "size": 5, "truncated": False, "saved": None}
+        assert files[0].as_dict() == {
+            "path": "out/a",
+            "size": 5,
+            "truncated": False,
+            "executable": False,
+            "saved": None,
+        }
 
 
 def test_without_overwriting_a_new_file_and_the_same_once_more_are_saved(tmp_path: Path) -> None:
@@ -409,8 +471,9 @@ def test_without_overwriting_nothing_else_of_that_name_is_touched(tmp_path: Path
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     before = tree(tmp_path)
-    for name in ("link", "dangling", "folder", "pipe"):
+    for name in ("link", "dangling", "pipe"):
         assert saved_beside(tmp_path, name) == {name: "exists"}
+    assert saved_beside(tmp_path, "folder") == {"folder": f"directory in the way: {tmp_path}/folder"}
     assert tree(tmp_path) == before
     assert (tmp_path / "link").is_symlink()
 
