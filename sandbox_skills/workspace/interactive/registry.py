@@ -76,7 +76,7 @@ class InteractivePrograms(Generic[T]):
         tty: TerminalSize | None = None,
         sink: OutputSink | None = None,
     ) -> InteractiveProgram[T]:
-        """Starts a program and returns it. `on_exit` is called once, when it has ended, whoever ended it.
+        """Starts a program and returns it. `on_exit` is called once, when it has ended or was killed.
 
         `command.stdin` is what it gets first. `sink` hears its output live. Raises CommandError, QuotaError for
         more programs than a session has, EngineError for more than the sandbox runs at once.
