@@ -151,7 +151,10 @@ start_daemon() {
 }
 
 start() {
-  fault=$(engine_fault)
+  if ! fault=$(engine_fault); then
+    say "the package in .venv cannot be asked for an engine: $fault"
+    return 1
+  fi
   if [ -n "$fault" ]; then
     say "$fault"
     if [ -n "${DOCKER_HOST:-}${DOCKER_CONTEXT:-}" ] && [ "${DOCKER_HOST:-}" != "unix://$socket" ]; then
