@@ -19,7 +19,8 @@ from sandbox_skills.errors import (
     SessionLostError,
     SnapshotError,
 )
-from sandbox_skills.spec import Exited, Limits
+from sandbox_skills.spec import Exited, Limits, Outcome, Stopped
+from sandbox_skills.workspace import sessions as module
 from sandbox_skills.workspace.kept_session import SessionPolicy
 from sandbox_skills.workspace.manager import Argv, RunRequest, Services, WorkspaceManager
 from sandbox_skills.workspace.sessions import SessionManager
@@ -361,3 +362,45 @@ class TestLost:
         daemon = request.getfixturevalue("daemon")
         (row,) = daemon.containers(filters={"label": f"sandbox-skills.sandbox={sandbox.id}"}) or [None]
         daemon.kill(row["Id"])
+
+
+async def test_a_run_that_takes_its_box_along_ends_the_session(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    died = Outcome(Stopped("memory"), limits_hit=frozenset({"memory"}), sandbox_lives=False)
+    async with world.sessions() as sessions:
+        session = await sessions.open("a", tenant="t")
+        staged = await session.stage(world.folder / "skill")
+
+        async def die(*given: object, **named: object) -> Outcome:
+            return died
+
+        monkeypatch.setattr(world.engine.boxes[-1], "run", die)
+        assert (await session.run(staged, TRUE)).outcome == died
+        with pytest.raises(SessionLostError):
+            await session.run(staged, TRUE)
+        await expired(sessions)
+        assert sessions.sessions(tenant="t") == ()
+
+
+async def test_only_so_many_ends_are_remembered(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_REMEMBERED", 1)
+    async with world.sessions(replace(POLICY, idle_seconds=0.05)) as sessions:
+        for name in ("a", "b"):
+            await sessions.open(name, tenant="t")
+            await expired(sessions)
+        assert len(list(world.folder.glob("kept/*/*.tar"))) == 1
+        with pytest.raises(SessionExpiredError):
+            await sessions.open("b", tenant="t")
+        assert (await sessions.open("a", tenant="t")).info.generation == 0
+        await sessions.close("b", tenant="t")
+        assert list(world.folder.glob("kept/*/*.tar")) == []
+
+
+async def test_leaving_the_manager_waits_for_no_run_of_a_session_that_is_too_old(world: World) -> None:
+    async with world.sessions(replace(POLICY, max_age_seconds=0.2)) as sessions:
+        session = await sessions.open("a", tenant="t")
+        running = asyncio.ensure_future(world.run(session, LONG))
+        await asyncio.sleep(0.5)
+    with pytest.raises(SessionExpiredError):
+        await running

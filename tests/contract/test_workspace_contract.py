@@ -450,6 +450,10 @@ class TestTheRun:
         with pytest.raises(CommandError, match=name):
             await box.run("true", editor_text="x", env={name: "vi"})
 
+    async def test_text_for_the_editor_that_is_no_text_is_refused(self, box: Opened) -> None:
+        with pytest.raises(CommandError, match="UTF-8"):
+            await box.run("true", editor_text="\udcff")
+
     async def test_the_editor_lies_in_the_workspace(self, box: Opened) -> None:
         result = await box.run("printenv", "EDITOR", editor_text="memo body")
         path = result.outcome.stdout.decode().strip()

@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sandbox_skills.artifacts import LocalArtifactStore
-from sandbox_skills.errors import ArtifactNotFoundError, CommandError, PathEscapeError, WorkspaceFullError
-from sandbox_skills.spec import KIB, MIB, CollectLimits, Exited, Limits, SandboxLimits, SandboxSpec
+from sandbox_skills.errors import (
+    ArtifactNotFoundError,
+    CommandError,
+    InputError,
+    PathEscapeError,
+    WorkspaceFullError,
+)
+from sandbox_skills.spec import KIB, MIB, CollectLimits, Exited, Limits, SandboxLimits, SandboxSpec, Signalled
 from sandbox_skills.workspace.input_refs import InputRef
 from sandbox_skills.workspace.manager import RunRequest, Services, Shell, WorkspaceManager
 from sandbox_skills.workspace.output_spec import OutputRequest, OutputSpec
@@ -120,6 +126,11 @@ class TestOneRun:
         assert result.outcome.ending == Exited(2)
         assert names(result) == ["out/a.txt"]
         assert [artifact.ref for artifact in report(result).artifacts] == ["artifact://out/a.txt@0"]
+
+    async def test_an_ending_by_a_signal_is_a_result(self, box: Box) -> None:
+        result = await box.run("echo hi > out/a; kill -9 $$")
+        assert result.outcome.ending == Signalled(9)
+        assert report(result).primary_output is not None
 
     async def test_the_shell_is_no_login_shell(self, box: Box) -> None:
         await box.says("echo 'export FROM_PROFILE=1' | tee ~/.bash_profile ~/.profile ~/.bashrc")
@@ -305,7 +316,7 @@ class TestInputs:
         with pytest.raises(PathEscapeError, match="is a link"):
             await box.run("true", inputs=(InputRef("workspace://work/l"),))
         for mode in ("copy", "link"):
-            with pytest.raises(Exception, match="no file there"):
+            with pytest.raises(InputError, match="no file there"):
                 await box.run("true", inputs=(InputRef("workspace://work/d/passwd", mode=mode),))
 
     async def test_nor_to_a_target(self, box: Box) -> None:
@@ -330,6 +341,13 @@ class TestInputs:
         assert await box.says("readlink work/d/l; test -p work/d/p && cat work/d/x", inputs=refs) == (
             "/etc/passwd\nx\n"
         )
+
+    async def test_no_file_and_no_link_takes_the_place_of_a_folder(self, box: Box) -> None:
+        await box.says("mkdir -p work/d/e; echo x > out/x")
+        for mode in ("copy", "link"):
+            with pytest.raises(InputError):
+                await box.run("true", inputs=(InputRef("workspace://out/x", "work/d", mode=mode),))
+        assert await box.says("ls work/d") == "e\n"
 
     async def test_a_copy_that_finds_no_room_is_said(self, box: Box) -> None:
         await box.says("head -c 20M /dev/zero > out/big")

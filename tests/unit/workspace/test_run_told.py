@@ -29,6 +29,7 @@ from sandbox_skills.telemetry import AuditFile, span
 from sandbox_skills.workspace.input_refs import InputRef
 from sandbox_skills.workspace.manager import Argv, RunRequest, Services, Shell, WorkspaceManager
 from sandbox_skills.workspace.output_spec import OutputRequest
+from sandbox_skills.workspace.outputs import DirectorySink
 from sandbox_skills.workspace.staging import SkillStore
 
 if TYPE_CHECKING:
@@ -132,9 +133,17 @@ class TestOneEvent:
         assert [(event.status, event.ending) for event in audit.events] == [("cancelled", None)]
 
     async def test_outputs_that_cannot_be_saved(
-        self, manager: WorkspaceManager, audit: Audit, skill: Path, tmp_path: Path
+        self,
+        manager: WorkspaceManager,
+        audit: Audit,
+        skill: Path,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        (tmp_path / "host" / "out" / "a").mkdir(parents=True)
+        def fail(self: DirectorySink, data: bytes) -> None:
+            raise OutputError("no room")
+
+        monkeypatch.setattr(DirectorySink, "write", fail)
         request = RunRequest(
             Argv(("tee", "/workspace/out/a")), outputs=("out/*",), out_dir=tmp_path / "host", stdin=b"x"
         )
