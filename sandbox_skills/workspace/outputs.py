@@ -231,5 +231,5 @@ async def _collected(
     collection = await sandbox.collect(patterns, limits, fit)
     # A file that shrinks while it is read is known to be cut only after it was begun.
     cut = {file.path for file in collection.files if file.truncated}
-    files = tuple(replace(file, truncated=file.path in cut) for file in sink.files)
+    files = tuple(replace(file, truncated=True) if file.path in cut else file for file in sink.files)
     return files, replace(collection, skipped={**collection.skipped, **fit.skipped})
