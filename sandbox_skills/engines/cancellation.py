@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
@@ -13,20 +15,30 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-async def finish(work: Coroutine[object, object, T]) -> T:
+async def finish(work: Coroutine[object, object, T], *, grace: float | None = None) -> T:
     """Runs `work` to its end whatever cancels the caller, then lets the cancel through.
 
-    Raises what `work` raises, or CancelledError when the caller was cancelled meanwhile.
+    With `grace`, `work` is itself cancelled that many seconds after the first cancel. Raises what `work` raises, or
+    CancelledError when the caller was cancelled meanwhile.
     """
     task = asyncio.ensure_future(work)
     cancel: asyncio.CancelledError | None = None
-    # anyio cancels again at every await unless shielded; asyncio cancels once, which the loop absorbs.
-    with anyio.CancelScope(shield=True):
+    deadline: float | None = None
+    # anyio cancels again at every await unless shielded, so that clean-up in a cancelled scope is shielded at once;
+    # asyncio cancels once, which the loop absorbs.
+    with anyio.CancelScope(shield=anyio.current_effective_deadline() == -math.inf) as scope:
         while not task.done():
             try:
-                await asyncio.wait([task])
+                await asyncio.wait([task], timeout=deadline and max(0.0, deadline - time.monotonic()))
             except asyncio.CancelledError as error:
+                scope.shield = True
+                if cancel is None and grace is not None:
+                    deadline = time.monotonic() + grace
                 cancel = error
+            else:
+                if not task.done():
+                    task.cancel()
+                    deadline = None
     if cancel is not None:
         if not task.cancelled():
             task.exception()  # marks it as seen: the cancel is what the caller hears of

@@ -8,22 +8,21 @@ import secrets
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-
-import anyio
-import anyio.to_thread
+from typing import TYPE_CHECKING, Any
 
 from sandbox_skills.engines import docker_box, image, verify
 from sandbox_skills.engines.attach import attach
 from sandbox_skills.engines.base import EngineReport
 from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.engines.client import RunnerClient
+from sandbox_skills.engines.daemon_calls import DaemonCalls
 from sandbox_skills.engines.docker_client import (
     REQUEST_SECONDS,
     DockerConnection,
     address,
     connect,
     translated,
+    understood,
 )
 from sandbox_skills.engines.docker_config import (
     DockerOptions,
@@ -36,11 +35,11 @@ from sandbox_skills.engines.docker_config import (
 )
 from sandbox_skills.engines.instance import Instance, dead_instances, forget_instances
 from sandbox_skills.engines.uids import leased_uid
-from sandbox_skills.errors import EngineError, GuaranteeError, ImageError, SettingsError
+from sandbox_skills.errors import EngineError, GuaranteeError, ImageError, SandboxSkillsError, SettingsError
 from sandbox_skills.spec import Guarantee, SandboxId
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
     from pathlib import Path
 
     import docker
@@ -52,22 +51,17 @@ if TYPE_CHECKING:
     from sandbox_skills.engines.verify import Lost
     from sandbox_skills.spec import SandboxSpec
 
-T = TypeVar("T")
-
 logger = logging.getLogger(__name__)
-
-
-class Blocking(Protocol):
-    """Runs a blocking call of the daemon in a worker thread."""
-
-    async def __call__(self, function: Callable[..., T], *args: object) -> T: ...
 
 
 HELLO_SECONDS = 30.0
 """From start to the runner's first word: 80 ms alone, seconds when eight boxes start on two cores."""
 
-THREADS = 16
-"""Daemon calls at once. Throughput is flat from 4 (measured), so more would only queue in the daemon."""
+REAP_SECONDS = 10.0
+"""How long closing waits for the first reap: it takes well under a second, unless the daemon hangs."""
+
+LAST_SECONDS = 5.0
+"""For the last try to remove what was left: the daemon failed to before, and somebody is waiting for us to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +88,7 @@ class _Daemon:
     address: DaemonAddress
     version: str
     info: Mapping[str, Any]
+    runtimes: frozenset[str]
     lost: Mapping[Guarantee, str]
 
     @property
@@ -110,7 +105,7 @@ class _Setup:
     instance: str
     image_id: str
     checked: set[tuple[str, ...]]
-    blocking: Blocking
+    calls: DaemonCalls
 
     @property
     def runtime(self) -> str:
@@ -127,10 +122,10 @@ class DockerEngine:
         self._daemon: _Daemon | None = None
         self._image: image.ImageRef | None = None
         self._connecting = asyncio.Lock()
-        self._threads = anyio.CapacityLimiter(THREADS)
+        self._calls = DaemonCalls()
         self._checked: set[tuple[str, ...]] = set()
         self._live: set[SandboxId] = set()
-        self._left: set[SandboxId] = set()
+        self._left: dict[SandboxId, _Box] = {}
         self._first_reap: asyncio.Task[None] | None = None
 
     @property
@@ -153,7 +148,7 @@ class DockerEngine:
     @asynccontextmanager
     async def open(self, spec: SandboxSpec) -> AsyncGenerator[Sandbox]:
         daemon = await self._connected()
-        _check_runtime(self._options.runtime, daemon.info)
+        _check_runtime(self._options.runtime, daemon.runtimes)
         self._demand(spec, daemon)
         ref = await self._resolved(daemon)
         with leased_uid(image.UID_FIRST, image.UID_COUNT) as uid:
@@ -171,27 +166,31 @@ class DockerEngine:
     async def reap(self, keep: Collection[SandboxId]) -> list[SandboxId]:
         daemon = await self._connected()
         # In this order: a box that comes after the look at the instances is of one that lives.
-        dead = await self._blocking(dead_instances, self._instances)
+        dead = await self._calls.look(dead_instances, self._instances)
         reaped: list[SandboxId] = []
         kept: set[str] = set()
-        for box in await self._blocking(docker_box.owned, daemon.client):
+        for box in await self._calls.look(docker_box.owned, daemon.client):
             if box.id in keep or box.id in self._live or not self._may_reap(box, dead):
                 continue
             try:
-                await self._blocking(docker_box.remove, daemon.client, box.id)
+                await self._calls.change(docker_box.remove, daemon.client, box.id)
             except EngineError as error:
                 logger.warning("a sandbox that nobody owns could not be removed: %s", error)
                 kept.add(box.instance)
             else:
                 reaped.append(box.id)
-                self._left.discard(box.id)
-        await self._blocking(forget_instances, self._instances, dead - kept)
+                self._left.pop(box.id, None)
+        await self._calls.look(forget_instances, self._instances, dead - kept)
         return reaped
 
     async def aclose(self) -> None:
         if self._first_reap is not None:
+            # A daemon that failed us does not answer this any sooner.
+            await asyncio.wait([self._first_reap], timeout=REAP_SECONDS if self._daemon else 0)
+            self._first_reap.cancel()
             await asyncio.wait([self._first_reap])
             self._first_reap = None
+        await asyncio.gather(*map(self._try_again, tuple(self._left.values())))
         if self._instance is not None:
             self._instance.close(forget=not self._left)
             self._instance = None
@@ -199,14 +198,10 @@ class DockerEngine:
             self._daemon.client.close()
             self._daemon = None
 
-    async def _blocking(self, function: Callable[..., T], *args: object) -> T:
-        # A cancel waits for the thread: a container that is created after its removal would be a leak.
-        return await finish(anyio.to_thread.run_sync(function, *args, limiter=self._threads))
-
     async def _connected(self) -> _Daemon:
         async with self._connecting:
             if self._daemon is None:
-                self._daemon = await self._blocking(_connect, self._options)
+                self._daemon = await self._calls.look(_connect, self._options)
                 self._checked.clear()
             if self._instance is None:
                 self._instance = Instance(self._instances)
@@ -217,16 +212,17 @@ class DockerEngine:
     async def _reap_once(self) -> None:
         try:
             await self.reap(())
-        except EngineError as error:
-            logger.warning("what earlier processes left could not be looked for: %s", error)
+        except Exception as error:  # noqa: BLE001  # nobody waits for this task, and a run must not fail of it
+            # Where it is the daemon that fails, whoever uses it is told so; `gc` and `doctor` tell the rest.
+            logger.info("what earlier processes left could not be looked for: %s", error)
 
     def _setup(self, daemon: _Daemon, ref: image.ImageRef) -> _Setup:
         assert self._instance is not None
-        return _Setup(self._options, daemon, self._instance.id, ref.id, self._checked, self._blocking)
+        return _Setup(self._options, daemon, self._instance.id, ref.id, self._checked, self._calls)
 
     async def _resolved(self, daemon: _Daemon) -> image.ImageRef:
         if self._image is None:
-            self._image = await self._blocking(
+            self._image = await self._calls.look(
                 image.resolve, daemon.client, self._options.image, self._options.target
             )
         return self._image
@@ -250,12 +246,25 @@ class DockerEngine:
             self._checked.clear()
         box.client.close()
         try:
-            await self._blocking(docker_box.remove, box.daemon.client, box.id)
+            found = await self._calls.change(docker_box.remove, box.daemon.client, box.id)
         except EngineError:
             # The daemon is away. Its restart removes the box (auto-remove), `reap` whatever is left.
-            self._left.add(box.id)
+            self._left[box.id] = box
             self._daemon = None
             self._image = None
+        else:
+            if box.may_come and not found:
+                self._left[box.id] = box
+
+    async def _try_again(self, box: _Box) -> None:
+        """Removes what could not be removed before; if it still cannot, our record tells the next reap whose it is."""
+        try:
+            found = await self._calls.change(docker_box.remove, box.daemon.client, box.id, LAST_SECONDS)
+        except EngineError as error:
+            logger.info("sandbox %s is left to the next process: %s", box.id, error)
+        else:
+            if found or not box.may_come:
+                del self._left[box.id]
 
     def _may_reap(self, box: docker_box.Owned, dead: Collection[str]) -> bool:
         mine = self._instance is not None and box.instance == self._instance.id
@@ -268,6 +277,7 @@ class _Box:
     def __init__(self, setup: _Setup, uid: int) -> None:
         self.id = SandboxId(f"sandbox-{secrets.token_hex(8)}")
         self.daemon = setup.daemon
+        self.may_come = False  # the daemon was asked to make it, and nobody knows whether it will
         self._setup = setup
         self._uid = uid
         self._since = time.time()
@@ -279,13 +289,22 @@ class _Box:
         """Brings the box up and checks it from inside; raises and leaves the removal to the caller."""
         setup = self._setup
         client = setup.daemon.client
-        await setup.blocking(docker_box.create, client, self.id, self._body(spec))
+        await self._create(spec)
         link = self.client.link
         link.connect(await attach(setup.daemon.address, setup.daemon.api_version, self.id, link))
-        await setup.blocking(docker_box.start, client, self.id)
+        await setup.calls.change(docker_box.start, client, self.id)
         hello = await self.client.hello(HELLO_SECONDS)
         _refuse(verify.check_box(hello.get("facts"), spec=spec, uid=self._uid, runtime=setup.runtime))
         await self._check_once(spec)
+
+    async def _create(self, spec: SandboxSpec) -> None:
+        self.may_come = True
+        try:
+            await self._setup.calls.change(docker_box.create, self.daemon.client, self.id, self._body(spec))
+        except SandboxSkillsError as error:
+            self.may_come = docker_box.may_exist(error)
+            raise
+        self.may_come = False
 
     def _body(self, spec: SandboxSpec) -> dict[str, Any]:
         setup = self._setup
@@ -308,7 +327,7 @@ class _Box:
         setup.checked.add(key)
 
     async def _post_mortem(self) -> Death:
-        return await self._setup.blocking(
+        return await self._setup.calls.look(
             docker_box.post_mortem, self._setup.daemon.client, self.id, self._since
         )
 
@@ -317,18 +336,19 @@ def _connect(options: DockerEngineOptions) -> _Daemon:
     client = connect(options.connection, timeout_seconds=options.timeout_seconds)
     with translated("ask the Docker daemon about itself"):
         info, version = client.info(), client.version()
-    return _Daemon(
-        client=client,
-        address=address(options.connection),
-        version=version.get("Version", "unknown"),
-        info=info,
-        lost=lost_guarantees(info, options.runtime),
-    )
+    with understood("a description of itself"):
+        return _Daemon(
+            client=client,
+            address=address(options.connection),
+            version=str(version.get("Version", "unknown")),
+            info=info,
+            runtimes=frozenset(map(str, info.get("Runtimes") or ())),
+            lost=lost_guarantees(info, options.runtime),
+        )
 
 
-def _check_runtime(runtime: str | None, info: Mapping[str, Any]) -> None:
+def _check_runtime(runtime: str | None, known: Collection[str]) -> None:
     """Raises SettingsError where a daemon that names its runtimes has none of that name."""
-    known: Mapping[str, object] = info.get("Runtimes") or {}
     if runtime is not None and known and runtime not in known:
         # The daemon names its own shims besides.
         others = ", ".join(sorted(name for name in known if not name.startswith("io.containerd.")))

@@ -6,12 +6,14 @@ import re
 import ssl
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 import docker
 import docker.constants
 import docker.errors
+import requests
 import requests.exceptions
 import urllib3.exceptions
 from docker.tls import TLSConfig
@@ -43,10 +45,11 @@ MAX_REASON = 300
 DAEMON_ERRORS = (
     docker.errors.DockerException,
     requests.exceptions.RequestException,
+    docker.errors.StreamParseError,
     urllib3.exceptions.HTTPError,
     OSError,
 )
-"""What docker-py lets through; streams of the daemon raise urllib3's own."""
+"""What docker-py lets through; streams of the daemon raise urllib3's own, or are no JSON."""
 
 POOL_SIZE = 32
 """Connections kept to the daemon: as many as worker threads that may ask at once."""
@@ -142,7 +145,21 @@ def _client(connection: DockerConnection, version: str, timeout: int) -> docker.
     )
     # A proxy named in the environment is for the world, not for a daemon that may run code as root.
     client.trust_env = False
+    client.hooks["response"].append(_check_refusal)
     return client
+
+
+def _check_refusal(answer: requests.Response, **_options: object) -> None:
+    """Raises APIError for a refusal without words; docker-py takes it that JSON has a message, and fails of it."""
+    if answer.status_code < HTTPStatus.BAD_REQUEST:
+        return
+    try:
+        body: object = answer.json()
+    except ValueError:
+        return  # is read as a text then
+    if not (isinstance(body, dict) and isinstance(cast("dict[str, object]", body).get("message"), str)):
+        words = f"it answers {answer.status_code} and does not say why"
+        raise docker.errors.APIError(words, response=answer, explanation=words)
 
 
 @contextmanager
@@ -159,6 +176,18 @@ def translated(action: str, *, lost: bool = False) -> Generator[None]:
     except DAEMON_ERRORS as error:
         reason, hint = _told(error)
         raise gone(f"cannot {action}: {reason}", hint=hint) from error
+
+
+@contextmanager
+def understood(what: str) -> Generator[None]:
+    """While an answer is read: one of another shape than Docker's raises EngineError, which says that it is not `what`.
+
+    Whatever listens at the address decides what it answers; a proxy may say `null`.
+    """
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise EngineError(f"the Docker daemon's answer is not {what}", hint=NO_DAEMON_HINT) from error
 
 
 def _told(error: BaseException) -> tuple[str, str]:

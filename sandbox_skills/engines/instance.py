@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import time
 from typing import TYPE_CHECKING, Self
 
 from sandbox_skills.directories import make_private
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
     from types import TracebackType
+
+
+FORGET_SECONDS = 600.0
+"""How long the record of a dead instance stays: a daemon that hung may still make the box it asked for, which is
+anyone's to reap only as long as its owner is known to be dead."""
 
 
 class Instance:
@@ -62,9 +68,17 @@ def dead_instances(folder: Path) -> frozenset[str]:
 
 
 def forget_instances(folder: Path, instance_ids: Iterable[str]) -> None:
-    """Removes the records of instances that own nothing any more."""
+    """Removes the records of dead instances that own nothing; for FORGET_SECONDS they stay, and are marked as seen."""
     for instance_id in instance_ids:
-        (folder / instance_id).unlink(missing_ok=True)
+        path = folder / instance_id
+        try:
+            status = path.stat()
+            if not status.st_size:
+                path.write_bytes(b"dead\n")
+            elif time.time() - status.st_mtime > FORGET_SECONDS:
+                path.unlink()
+        except FileNotFoundError:
+            continue  # somebody else's reap was first
 
 
 def _locked(path: Path) -> bool:

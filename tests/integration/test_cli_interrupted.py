@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import os
 import signal
-import socket
-import threading
 import time
-from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sandbox_skills.engines.docker_config import LABEL_MANAGED
+from tests.integration.relay import relay
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     import docker
@@ -158,59 +155,3 @@ def test_a_daemon_that_dies_while_the_sandbox_starts_fails_the_sandbox(
         done = program.run(*RUN, "--json", "--", "sleep", "30", DOCKER_HOST=f"unix://{way.place}")
     assert (done.returncode, done.stderr) == (125, "")
     assert '"error"' in done.stdout
-
-
-class Relay:
-    """A socket before the daemon's own. When it is cut, the daemon has died to its clients."""
-
-    def __init__(self, place: Path, bytes_until_cut: float) -> None:
-        self.place = place
-        self._left = bytes_until_cut
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(str(place))
-        self._listener.listen()
-        self._ends = [self._listener]
-        self._threads = [threading.Thread(target=self._serve)]
-        self._threads[0].start()
-
-    def cut(self) -> None:
-        self.place.unlink(missing_ok=True)
-        for end in self._ends:
-            with suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        self.cut()
-        for thread in self._threads:
-            thread.join()
-        for end in self._ends:
-            end.close()
-
-    def _serve(self) -> None:
-        with suppress(OSError):
-            while True:
-                client = self._listener.accept()[0]
-                server = socket.socket(socket.AF_UNIX)
-                server.connect("/var/run/docker.sock")
-                self._ends += [client, server]
-                for pair in ((client, server), (server, client)):
-                    self._threads.append(threading.Thread(target=self._pump, args=pair))
-                    self._threads[-1].start()
-
-    def _pump(self, source: socket.socket, target: socket.socket) -> None:
-        with suppress(OSError):
-            while data := source.recv(65536):
-                self._left -= len(data)
-                if self._left < 0:
-                    self.cut()
-                target.sendall(data)
-            target.shutdown(socket.SHUT_WR)
-
-
-@contextmanager
-def relay(place: Path, *, bytes_until_cut: float = math.inf) -> Iterator[Relay]:
-    relay = Relay(place, bytes_until_cut)
-    try:
-        yield relay
-    finally:
-        relay.close()

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 import docker
 import docker.errors
 
-from sandbox_skills.engines.docker_client import translated
+from sandbox_skills.engines.docker_client import translated, understood
 from sandbox_skills.engines.image.progress import Tail
 from sandbox_skills.errors import EngineError, ImageError
 
@@ -56,28 +56,34 @@ class ImageDaemon:
     def architecture(self) -> str:
         """Returns what the daemon runs on, as images spell it: `amd64`, `arm64`."""
         with _errors("ask the daemon for its version"):
-            return str(self._api.version()["Arch"])
+            version = self._api.version()
+        with understood("its version"):
+            return str(version["Arch"])
 
     def find(self, reference: str) -> FoundImage | None:
         """Returns the image of that name or id, None where there is none."""
         with _errors(f"inspect image {reference}"):
             try:
-                return _found(self._api.inspect_image(reference))
+                answer = self._api.inspect_image(reference)
             except docker.errors.ImageNotFound:
                 return None
+        with understood("an image"):
+            return _found(answer)
 
     def tags(self, repository: str) -> list[str]:
         """Returns every tag of a repository that this daemon has, as `repository:tag`, sorted."""
         with _errors("list images"):
-            listed: list[dict[str, Any]] = self._api.images(name=repository)
-        names = {str(tag) for image in listed for tag in image.get("RepoTags") or ()}
+            listed = self._api.images(name=repository)
+        with understood("a list of images"):
+            names = {str(tag) for image in listed for tag in image.get("RepoTags") or ()}
         return sorted(tag for tag in names if tag.startswith(f"{repository}:"))
 
     def leftover_stages(self, label: str) -> list[str]:
         """Returns the ids of nameless images with that label: stages that a build kept for the next one."""
         with _errors("list images"):
-            listed: list[dict[str, Any]] = self._api.images(filters={"dangling": True, "label": label})
-        return sorted(str(image["Id"]) for image in listed)
+            listed = self._api.images(filters={"dangling": True, "label": label})
+        with understood("a list of images"):
+            return sorted(str(image["Id"]) for image in listed)
 
     def remove(self, reference: str) -> bool:
         """Removes one tag or image; returns False where it is used, or gone already."""
@@ -145,12 +151,15 @@ class ImageDaemon:
 def _follow(events: Iterator[Any], what: str, progress: Callable[[str], None]) -> None:
     tail = Tail(progress)
     for event in events:
-        if "error" in event:
-            tail.feed(str(event["error"]))
+        with understood("the progress of its work"):
+            error, text = event.get("error"), event.get("stream") or _status(event)
+            is_news = not event.get("progressDetail")
+        if error is not None:
+            tail.feed(str(error))
             raise tail.failure(f"cannot {what}")
         # Bars of a download come many times a second; only changes of state are news.
-        if not event.get("progressDetail"):
-            tail.feed(str(event.get("stream") or _status(event)))
+        if is_news:
+            tail.feed(str(text))
 
 
 def _status(event: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import anyio
 import pytest
@@ -43,6 +44,46 @@ async def test_a_cancelled_caller_hears_of_it_after_the_end(times: int) -> None:
     for _ in range(times):
         await asyncio.sleep(STEP / 4)
         task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert work.done
+
+
+@pytest.mark.parametrize("times", [1, 3])
+async def test_work_that_takes_longer_than_the_grace_is_cancelled(times: int) -> None:
+    ended: list[str] = []
+
+    async def endless() -> None:
+        try:
+            await asyncio.sleep(10)
+        finally:
+            ended.append("cleaned up")
+
+    task = asyncio.ensure_future(finish(endless(), grace=STEP))
+    started = time.monotonic()
+    for _ in range(times):
+        await asyncio.sleep(STEP / 4)
+        task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == ["cleaned up"]
+    assert STEP < time.monotonic() - started < 10 * STEP
+
+
+async def test_a_cancel_scope_gives_the_same_grace() -> None:
+    started = time.monotonic()
+    with anyio.move_on_after(STEP / 4) as scope:
+        await finish(asyncio.sleep(10), grace=STEP)
+    assert scope.cancelled_caught
+    assert STEP < time.monotonic() - started < 10 * STEP
+
+
+async def test_a_grace_changes_nothing_for_work_that_keeps_to_it_or_is_not_cancelled() -> None:
+    assert await finish(Work()(), grace=0.0) == "result"
+    work = Work()
+    task = asyncio.ensure_future(finish(work(), grace=20 * STEP))
+    await asyncio.sleep(STEP / 4)
+    task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert work.done

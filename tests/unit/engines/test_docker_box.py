@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import TYPE_CHECKING, Any, cast
 
 import docker
 import docker.errors
 import pytest
+import requests
 import requests.exceptions
 
-from sandbox_skills.engines import docker_box
 from sandbox_skills.engines.classify import Death
-from sandbox_skills.engines.docker_box import Owned, create, owned, post_mortem, remove, start
+from sandbox_skills.engines.docker_box import Owned, create, may_exist, owned, post_mortem, remove, start
 from sandbox_skills.errors import (
     EngineError,
     EngineUnavailableError,
     ImageError,
     SandboxLostError,
+    SandboxSkillsError,
     SettingsError,
 )
 from sandbox_skills.spec import SandboxId
@@ -50,10 +52,12 @@ class Daemon:
     def __init__(self, **answers: list[object]) -> None:
         self.answers = answers
         self.calls: list[str] = []
+        self.options: list[dict[str, Any]] = []
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # stands for any method of docker-py
-        def call(*_args: object, **_options: object) -> object:
+        def call(*_args: object, **options: object) -> object:
             self.calls.append(name)
+            self.options.append(options)
             answer = self.answers[name].pop(0)
             if isinstance(answer, Exception):
                 raise answer
@@ -137,26 +141,61 @@ def test_a_start_is_never_tried_twice() -> None:
     assert daemon.calls == ["start"]
 
 
+def deleted(status: int) -> requests.Response:
+    answer = requests.Response()
+    answer.status_code, answer.raw = status, io.BytesIO(b'{"message": "refused"}')
+    return answer
+
+
 class TestRemove:
     def test_one_that_is_gone_already_is_fine(self) -> None:
-        remove(Daemon(remove_container=[GONE]).client, "box")
+        assert not remove(Daemon(delete=[deleted(404)]).client, "box")
 
-    def test_one_that_removes_itself_is_waited_for(self) -> None:
-        daemon = Daemon(remove_container=[refused(409)], inspect_container=[{}, {}, GONE])
-        remove(daemon.client, "box")
-        assert len(daemon.calls) == 4
+    @pytest.mark.parametrize("status", [204, 409])
+    def test_it_returns_once_the_container_is_gone(self, status: int) -> None:
+        daemon = Daemon(delete=[deleted(status), deleted(409), deleted(404)])
+        assert remove(daemon.client, "box")
+        assert len(daemon.calls) == 3
 
-    def test_one_that_stays_is_an_error_that_names_the_fix(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(docker_box, "REMOVE_SECONDS", 0.1)
-        daemon = Daemon(remove_container=[None], inspect_container=[{}] * 100)
+    def test_one_that_stays_is_an_error_that_names_the_fix(self) -> None:
+        daemon = Daemon(delete=[deleted(409)] * 100)
         with pytest.raises(SandboxLostError) as caught:
-            remove(daemon.client, "box")
+            remove(daemon.client, "box", 0.1)
         assert caught.value.hint == "sandbox-skills gc"
 
-    @pytest.mark.parametrize("error", [refused(500), AWAY])
-    def test_what_the_daemon_cannot_do_is_said(self, error: Exception) -> None:
-        with pytest.raises(EngineError):
-            remove(Daemon(remove_container=[error]).client, "box")
+    def test_no_call_takes_longer_than_the_whole(self) -> None:
+        daemon = Daemon(delete=[deleted(204), deleted(404)])
+        remove(daemon.client, "box", 3.0)
+        first, second = (float(options["timeout"]) for options in daemon.options)
+        assert 2.0 < second < first <= 3.0
+
+    @pytest.mark.parametrize("answer", [deleted(500), deleted(400), AWAY])
+    def test_what_the_daemon_cannot_do_is_said(self, answer: object) -> None:
+        with pytest.raises(EngineError, match="cannot remove a container"):
+            remove(Daemon(delete=[answer]).client, "box")
+
+
+class TestWhetherAContainerMayExist:
+    @pytest.mark.parametrize(
+        "answer", [AWAY, requests.exceptions.ReadTimeout("slow"), refused(500), refused(504)]
+    )
+    def test_it_may_where_nobody_said_no(self, answer: Exception) -> None:
+        with pytest.raises(EngineError) as caught:
+            create(Daemon(create_container_from_config=[answer] * 3).client, "box", BODY)
+        assert may_exist(caught.value)
+
+    def test_it_may_where_the_last_of_several_tries_had_no_answer(self) -> None:
+        slow = requests.exceptions.ReadTimeout("slow")
+        daemon = Daemon(create_container_from_config=[AWAY, refused(409), slow], remove_container=[None])
+        with pytest.raises(EngineError) as caught:
+            create(daemon.client, "box", BODY)
+        assert may_exist(caught.value)
+
+    @pytest.mark.parametrize("words", ["refused", "Minimum memory limit allowed is 6MB"])
+    def test_it_does_not_where_the_daemon_refused(self, words: str) -> None:
+        with pytest.raises(SandboxSkillsError) as caught:
+            create(Daemon(create_container_from_config=[refused(400, words)]).client, "box", BODY)
+        assert not may_exist(caught.value)
 
 
 class TestOwned:
@@ -172,6 +211,21 @@ class TestOwned:
             Owned(SandboxId("2"), "", None),
             Owned(SandboxId("3"), "", None),
         ]
+
+    def test_a_time_of_many_digits_is_none(self) -> None:
+        row = {"Id": "1", "Labels": {"sandbox-skills.expires-at": "9" * 5000}}
+        assert owned(Daemon(containers=[[row]]).client)[0].expires is None
+
+    @pytest.mark.parametrize(
+        "answer",
+        [None, {}, 1, "x", [None], [[]], [{}], [{"Id": "1", "Labels": []}, 3], [{"Id": "1", "Labels": 7}]],
+    )
+    def test_an_answer_of_another_shape_is_no_daemons(self, answer: object) -> None:
+        if answer == {}:
+            assert owned(Daemon(containers=[answer]).client) == []
+            return
+        with pytest.raises(EngineError, match="answer is not a list of containers"):
+            owned(Daemon(containers=[answer]).client)
 
 
 def oom(at: int) -> dict[str, object]:

@@ -13,7 +13,7 @@ import requests
 
 from sandbox_skills.engines.image import daemon as image_daemon
 from sandbox_skills.engines.image.daemon import BuildRequest, ImageDaemon
-from sandbox_skills.errors import EngineUnavailableError, ImageError
+from sandbox_skills.errors import EngineError, EngineUnavailableError, ImageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,6 +75,41 @@ def test_an_image_with_nothing_set_is_read_too() -> None:
     found = daemon(inspect_image={"Id": "1", "RepoTags": None, "Config": None}).find("x")
     assert found is not None
     assert (found.labels, found.env, found.volumes) == ({}, {}, ())
+
+
+ODD: list[object] = [
+    None,
+    [],
+    7,
+    "x",
+    [None],
+    {"Config": []},
+    {"Id": "1", "Config": {"Env": 7}},
+    {"Id": "1", "Size": "big"},
+]
+
+
+@pytest.mark.parametrize("answer", ODD)
+def test_an_answer_of_another_shape_is_no_daemons(answer: object) -> None:
+    with pytest.raises(EngineError, match="answer is not an image"):
+        daemon(inspect_image=answer).find("x")
+
+
+@pytest.mark.parametrize("answer", [None, 7, [None], [[]]])
+def test_a_list_of_another_shape_is_no_daemons(answer: object) -> None:
+    with pytest.raises(EngineError, match="answer is not a list of images"):
+        daemon(images=answer).tags("r")
+    with pytest.raises(EngineError, match="answer is not a list of images"):
+        daemon(images=answer).leftover_stages("l")
+
+
+def test_progress_and_a_version_of_another_shape_are_no_daemons() -> None:
+    with pytest.raises(EngineError, match="answer is not its version"):
+        daemon(version=None).architecture()
+    odd: tuple[object, ...] = (None, [], 3)
+    for event in odd:
+        with pytest.raises(EngineError, match="answer is not the progress"):
+            daemon(build=[event]).build(REQUEST, io.BytesIO(), pytest.fail)
 
 
 def test_no_image_is_none() -> None:

@@ -6,17 +6,19 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from sandbox_skills.engines.instance import Instance, dead_instances, forget_instances
+from sandbox_skills.engines.instance import FORGET_SECONDS, Instance, dead_instances, forget_instances
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 HOLDER = """
 import sys
+import time
 from pathlib import Path
 from sandbox_skills.engines.instance import Instance
 print(Instance(Path(sys.argv[1])).id, flush=True)
@@ -58,7 +60,20 @@ def test_a_record_that_is_kept_on_closing_is_of_a_dead_one(folder: Path) -> None
     instance.close(forget=False)
     instance.close()
     assert dead_instances(folder) == {instance.id}
-    forget_instances(folder, [instance.id, "0123456789abcdef"])
+
+
+def test_a_dead_instance_is_known_for_a_while_for_what_its_daemon_may_still_do(folder: Path) -> None:
+    instance = Instance(folder)
+    instance.close(forget=False)
+    record = folder / instance.id
+    # However long it had lived: what counts is when it was first seen dead.
+    os.utime(record, (0, 0))
+    for _ in range(3):
+        forget_instances(folder, [instance.id, "0123456789abcdef"])
+        assert dead_instances(folder) == {instance.id}
+    seen = time.time() - FORGET_SECONDS - 1
+    os.utime(record, (seen, seen))
+    forget_instances(folder, [instance.id])
     assert list(folder.iterdir()) == []
 
 
