@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,6 +10,8 @@ if TYPE_CHECKING:
 
 PRIVATE = 0o700
 """The mode that the XDG directories are made with, too."""
+
+_DISK_FAULTS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS})
 
 
 def make_private(path: Path) -> None:
@@ -18,3 +21,8 @@ def make_private(path: Path) -> None:
     """
     for directory in (*reversed(path.parents), path):
         directory.mkdir(mode=PRIVATE, exist_ok=True)
+
+
+def disk_failed(error: OSError) -> bool:
+    """Whether a disk is full, over its quota, broken or read-only: nothing that the caller asked for is at fault."""
+    return error.errno in _DISK_FAULTS

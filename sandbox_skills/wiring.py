@@ -13,7 +13,7 @@ from sandbox_skills.engines.pool import PooledEngine
 from sandbox_skills.engines.select import select
 from sandbox_skills.install.library import Library
 from sandbox_skills.install.trust import Trust
-from sandbox_skills.settings import docker_connection
+from sandbox_skills.settings import current_directory, docker_connection
 from sandbox_skills.spec import BASE_GUARANTEES, Guarantee, SandboxSpec
 from sandbox_skills.telemetry import AuditFile
 from sandbox_skills.workspace.input_plan import InputRules
@@ -88,14 +88,15 @@ def services(settings: Settings) -> Services:
 def catalog(settings: Settings) -> Catalog:
     """Returns the skills of the roots that the user named, and those he added; else also of the usual places.
 
-    The user's own usual places count where the settings say so. Skills of those places are only found.
+    The user's own usual places count where the settings say so. Skills of those places are only found. Of added ones
+    only the pins are his word, so it changes nothing to name their folder.
     """
-    chosen = settings.skills
+    chosen, installed = settings.skills, settings.installed_skills()
     home = Path.home() if chosen.user_scope else None
-    usual = default_roots(Path.cwd(), home=home)
+    usual = default_roots(current_directory(), home=home)
     roots = search_order(
-        [SkillRoot(str(root)) for root in chosen.roots],
-        SkillRoot(str(settings.installed_skills()), scope="user"),
+        [SkillRoot(str(root)) for root in chosen.roots if root.resolve() != installed.resolve()],
+        SkillRoot(str(installed), named=False, scope="installed"),
         [root for root in usual if root.scope == "user" or not chosen.roots],
         precedence=chosen.precedence,
     )

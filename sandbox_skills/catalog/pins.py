@@ -3,16 +3,18 @@
 The file is JSON, written the same for the same pins:
 
     {"version": 1,
-     "skills": {"NAME": {"digest": "HEX", "source": "WHERE IT CAME FROM", "path": "WHERE IN IT",
-                         "files": {"PATH": "file HEX" | "executable HEX" | "link TARGET" | "directory"}}}}
+     "skills": [{"name": "NAME", "folder": "WHERE IT LIES", "digest": "HEX",
+                 "source": "WHERE IT CAME FROM", "path": "WHERE IN IT",
+                 "files": {"PATH": "file HEX" | "executable HEX" | "link TARGET" | "directory"}}]}
 
 `digest` is SHA-256 over paths, kinds, executable bits, link targets and bytes; `files` only serves to tell what
-changed. `source` and `path` are there for a skill that `add` fetched.
+changed. `source` and `path` are there for a skill that `add` fetched. Which skills a pin holds for: `pin_match`.
 """
 
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -36,13 +38,17 @@ _MAX_SHOWN = 120
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """One accepted content. `files` says in one text what each path is; `source` is "" where it was not fetched."""
+    """One accepted content of the skill `name` in `folder`, an absolute path.
+
+    `files` says in one text what each path is; `source` is "" where it was not fetched.
+    """
 
     name: str
     digest: str
     files: Mapping[str, str] = field(hash=False)
     source: str = ""
     path: str = ""
+    folder: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +81,14 @@ def compare(before: Mapping[str, str], now: Mapping[str, str]) -> Changes:
     )
 
 
-def changed_since(pin: Pin, now: Mapping[str, str]) -> SkillChangedError:
-    """Returns the error for a skill that is not what `pin` says."""
+def changed_since(pin: Pin, now: Mapping[str, str], *, name: str = "") -> SkillChangedError:
+    """Returns the error for a skill that is not what `pin` says; `name` is what it calls itself now, where known."""
     changes = compare(pin.files, now)
+    name, pinned = printable(name or pin.name), printable(pin.name)
+    renamed = f"was pinned as {pinned!r}, now calls itself {name!r}"
     return SkillChangedError(
-        f"skill {printable(pin.name)!r} is not what was pinned: {changes}",
-        hint=f"look at the changes; accept them with `sandbox-skills trust {printable(pin.name)}`",
+        f"skill {pinned!r} {'is not what was pinned' if name == pinned else renamed}: {changes}",
+        hint=f"look at the changes; accept them with `sandbox-skills trust {shlex.quote(name)}`",
         added=changes.added,
         changed=changes.changed,
         removed=changes.removed,
@@ -101,38 +109,47 @@ def _short(path: str) -> str:
 class _LockedSkill(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
+    name: str
     digest: str
     files: dict[str, str]
     source: str = ""
     path: str = ""
+    folder: str = ""
 
 
 class _Lock(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     version: Literal[1]
-    skills: dict[str, _LockedSkill]
+    skills: list[_LockedSkill]
 
 
 def render_pins(pins: Iterable[Pin]) -> str:
     """Returns the text of a lock file: sorted, so that equal pins give equal bytes."""
-    skills = {
-        pin.name: _LockedSkill(digest=pin.digest, files=dict(pin.files), source=pin.source, path=pin.path)
-        for pin in pins
-    }
+    skills = [
+        _LockedSkill(
+            name=pin.name,
+            digest=pin.digest,
+            files=dict(pin.files),
+            source=pin.source,
+            path=pin.path,
+            folder=pin.folder,
+        )
+        for pin in sorted(pins, key=lambda pin: (pin.name, pin.folder))
+    ]
     document = _Lock(version=VERSION, skills=skills).model_dump(exclude_defaults=True)
     return json.dumps(document, indent=1, sort_keys=True) + "\n"
 
 
-def parse_pins(text: str | bytes) -> dict[str, Pin]:
-    """Returns the pins of a lock file by name; raises ValueError, with the reason, for any other text."""
+def parse_pins(text: str | bytes) -> tuple[Pin, ...]:
+    """Returns the pins of a lock file; raises ValueError, with the reason, for any other text."""
     try:
         lock = _Lock.model_validate_json(text)
     except ValidationError as error:
         fault = error.errors()[0]
         place = ".".join(map(str, fault["loc"]))[:_MAX_SHOWN]
         raise ValueError(f"{place}: {fault['msg']}" if place else fault["msg"]) from error
-    return {
-        name: Pin(name, skill.digest, skill.files, skill.source, skill.path)
-        for name, skill in lock.skills.items()
-    }
+    return tuple(
+        Pin(skill.name, skill.digest, skill.files, skill.source, skill.path, skill.folder)
+        for skill in lock.skills
+    )

@@ -27,13 +27,14 @@ class SkillRoot:
     """A directory that is scanned for skills.
 
     `named` says that the user named it. A root that was only found, such as one in a cloned repository, is
-    nobody's word: its skills can be listed and run, but enter no prompt and get no secret. `trust_links` lets a
-    SKILL.md be a link to a file outside its skill.
+    nobody's word: its skills can be listed and run, but enter no prompt and get no secret. Nor is the folder of the
+    added skills, `installed`: pins say which of those count. `trust_links` lets a SKILL.md be a link to a file
+    outside its skill.
     """
 
     path: str
     named: bool = True
-    scope: Literal["named", "project", "user"] = "named"
+    scope: Literal["named", "project", "user", "installed"] = "named"
     trust_links: bool = False
 
 
@@ -45,7 +46,7 @@ class SkillSpec:
     text, `allowed_tool_tokens` what it allows. `metadata` has text only; where the author wrote more,
     `metadata_raw` has all of it. `extra` holds the keys that the specification does not name. `digest` is None
     until the skill is staged or pinned: a scan does not read the scripts. `root` is None outside a scan. `accepted`
-    is None where the user pinned nothing of that name, else whether this is the content that he pinned.
+    is None where no pin of the user's holds for it, else whether this is the content that he pinned.
     """
 
     id: str
@@ -77,7 +78,7 @@ class SkillSpec:
 
     @property
     def trusted(self) -> bool:
-        """Whether the user's word covers it: the pin of its name, else its root. False: no prompt, no secrets."""
+        """Whether the user's word covers it: the pins that hold for it, else its root. False: no prompt, no secrets."""
         return self.accepted if self.accepted is not None else self.root is None or self.root.named
 
     @property

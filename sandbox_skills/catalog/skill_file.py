@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import stat
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from sandbox_skills.catalog.diagnostics import Findings, Rule, diagnostic
 from sandbox_skills.catalog.frontmatter import MAX_FILE, decode, split
+from sandbox_skills.catalog.regular_file import open_regular
 from sandbox_skills.catalog.text import printable
 from sandbox_skills.errors import SkillLoadError
 
@@ -20,9 +20,6 @@ FILENAME = "SKILL.md"
 
 SETTLED_NS = 2_000_000_000
 """Age at which a time stamp is believed: the coarsest file systems count in steps of two seconds."""
-
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY
-
 
 Stamp: TypeAlias = tuple[int, int, int, int, int]
 """Device, inode, size, mtime and ctime: what changes when a file or a directory does. A plain tuple, for speed."""
@@ -48,11 +45,8 @@ def settled(stamp: Stamp, now_ns: int) -> bool:
 
 def read_skill_file(path: str) -> FileRead:
     """Returns a regular file's bytes; OSError for what is missing, a link, or no regular file."""
-    descriptor = os.open(path, _FLAGS)
+    descriptor, status = open_regular(path, follow=False)
     try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(None, "is not a regular file")
         stamp, now = stamp_of(status), time.time_ns()
         data = os.read(descriptor, min(status.st_size, MAX_FILE + 1))
         return FileRead(data, stamp if settled(stamp, now) else None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sandbox_skills.cli.event_loop import run_async
 from sandbox_skills.cli.terminal import out, print_json, working
 from sandbox_skills.engines.image import prune_images
-from sandbox_skills.wiring import docker_client, opened
+from sandbox_skills.wiring import docker_client, library, opened
 
 if TYPE_CHECKING:
     from sandbox_skills.cli.options import GlobalOptions
@@ -17,10 +17,11 @@ DAY_SECONDS = 86_400
 
 
 def gc(options: GlobalOptions, *, images: bool) -> int:
-    """Removes sandboxes whose owner is gone, staged skills that nobody uses, and with `images` old images."""
+    """Removes what belongs to dead processes, staged skills that nobody uses, and with `images` old images."""
     settings = options.settings()
     with working("cleaning up"):
         removed = run_async(_collect(settings))
+        removed["fetches"] = library(settings).sweep()
         removed["images"] = prune_images(docker_client(settings)) if images else []
     if options.as_json:
         print_json(removed)

@@ -16,7 +16,7 @@ from sandbox_skills.cli.exits import ending_code
 from sandbox_skills.cli.live import shown_live
 from sandbox_skills.cli.report import EVERY_OUTPUT, report, unmatched_patterns
 from sandbox_skills.cli.request import environment, input_of, invocation, limits, output_directory
-from sandbox_skills.cli.skills import find_skill, near
+from sandbox_skills.cli.skills import find_skill, near, trust_of
 from sandbox_skills.cli.terminal import err, print_json, working
 from sandbox_skills.cli.text import harmless_line
 from sandbox_skills.errors import CommandError, ScriptNotFoundError
@@ -24,7 +24,7 @@ from sandbox_skills.wiring import opened, trust
 from sandbox_skills.workspace.manager import RunRequest
 
 if TYPE_CHECKING:
-    from sandbox_skills.catalog import SkillSpec
+    from sandbox_skills.catalog import Pin, SkillSpec
     from sandbox_skills.cli.options import GlobalOptions
     from sandbox_skills.settings import Settings
     from sandbox_skills.workspace.manager import RunResult
@@ -68,10 +68,12 @@ def run(options: GlobalOptions, skill: str, wanted: RunOptions) -> int:
         limits=limits(settings, wanted.timeout),
     )
     spec = find_skill(settings, skill)
+    pin = trust(settings).demanded(spec, asked=skill)
     _check_trust(spec, wanted)
     if settings.engine == "fake" and not options.as_json:
         err.print("engine fake: nothing is run")
-    result = run_async(_run(settings, spec, replace(request, skill_name=spec.name), as_json=options.as_json))
+    asked = replace(request, skill_name=spec.name)
+    result = run_async(_run(settings, spec, asked, pin=pin, as_json=options.as_json))
     unmatched = unmatched_patterns(outputs, result)
     if options.as_json:
         print_json({**result.as_dict(), "unmatched": list(unmatched)})
@@ -85,14 +87,17 @@ def _check_trust(spec: SkillSpec, wanted: RunOptions) -> None:
     """Refuses to hand on variables of the user's to a skill that no word of his covers; `K=V` is his word."""
     handed_on = [name for name in wanted.env if "=" not in name]
     if not spec.trusted and (handed_on or wanted.env_files):
-        root = near(str(Path(spec.dir).parent))
-        raise CommandError(
-            f"skill {spec.name!r} was only found, so it gets no variables of yours",
-            hint=f"sandbox-skills trust {shlex.quote(spec.name)}, or give --skills {shlex.quote(root)} to this command",
-        )
+        state, hint = trust_of(spec), f"sandbox-skills trust {shlex.quote(spec.name)}"
+        if state == "found":
+            root = near(str(Path(spec.dir).parent))
+            hint += f", or give --skills {shlex.quote(root)} to this command"
+        why = "was only found" if state == "found" else f"is {state}"
+        raise CommandError(f"skill {spec.name!r} {why}, so it gets no variables of yours", hint=hint)
 
 
-async def _run(settings: Settings, spec: SkillSpec, request: RunRequest, *, as_json: bool) -> RunResult:
+async def _run(
+    settings: Settings, spec: SkillSpec, request: RunRequest, *, pin: Pin | None, as_json: bool
+) -> RunResult:
     # The user named this folder: where it is a link, what counts is where that leads.
     folder = Path(await anyio.Path(spec.dir).resolve())
     with working("staging the skill") as progress:
@@ -102,7 +107,7 @@ async def _run(settings: Settings, spec: SkillSpec, request: RunRequest, *, as_j
                 folder,
                 request,
                 tenant=LOCAL_TENANT,
-                pin=trust(settings).pin(spec.name),
+                pin=pin,
                 on_phase=progress.say,
             )
             try:

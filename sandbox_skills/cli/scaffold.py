@@ -12,6 +12,7 @@ from sandbox_skills.catalog.scaffold import Language, scaffold
 from sandbox_skills.cli.skills import near
 from sandbox_skills.cli.terminal import err, out, print_json
 from sandbox_skills.errors import CommandError, InputError
+from sandbox_skills.settings import current_directory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +25,7 @@ def new(options: GlobalOptions, name: str, *, language: str, tool: bool, parent:
     if language not in get_args(Language):
         raise CommandError(f"--lang {language} is none of {', '.join(get_args(Language))}")
     made = scaffold(name, language=cast("Language", language), tool=tool)
-    folder = parent.absolute() / name
+    folder = current_directory() / parent / name
     try:
         _write(folder, made.files)
     except OSError as error:

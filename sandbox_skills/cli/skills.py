@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -15,7 +16,7 @@ from sandbox_skills.errors import SettingsError, SkillNotFoundError
 from sandbox_skills.wiring import catalog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sandbox_skills.catalog import SkillSpec, Snapshot
     from sandbox_skills.catalog.tool_spec import ToolManifest
@@ -24,6 +25,15 @@ if TYPE_CHECKING:
 
 CHARACTERS_PER_TOKEN = 4
 """What English text has with the tokenizers of today's models, roughly: only the order of magnitude counts."""
+
+UNTRUSTED: Mapping[str, str] = MappingProxyType(
+    {
+        "found": "its root was not named and it is not trusted",
+        "unpinned": "it was not accepted as what it is",
+        "changed": "it is not what was pinned",
+    }
+)
+"""Why no model is told of a skill, by the user's word on it."""
 
 NO_SKILLS_HINT = "name a folder of skills with --skills DIR"
 
@@ -82,14 +92,16 @@ def near(path: str) -> str:
     """Returns a path below the current directory as people name it."""
     try:
         return str(Path(path).relative_to(Path.cwd()))
-    except ValueError:
+    except (ValueError, FileNotFoundError):
         return path
 
 
 def trust_of(spec: SkillSpec) -> str:
-    """Returns the user's word on a skill: named, pinned, changed since it was pinned, or only found."""
+    """Returns the user's word on a skill: named, pinned, changed since it was pinned, not pinned, or only found."""
     if spec.accepted is not None:
         return "pinned" if spec.accepted else "changed"
+    if spec.root is not None and spec.root.scope == "installed":
+        return "unpinned"
     return "named" if spec.trusted else "found"
 
 
@@ -135,7 +147,7 @@ def _told(spec: SkillSpec) -> Iterator[tuple[str, str]]:
     if spec.trusted and spec.model_invocable:
         yield "in a prompt", render_skill_line(spec)
     else:
-        why = "it hides from models" if spec.trusted else "its root was not named and it is not trusted"
+        why = "it hides from models" if spec.trusted else UNTRUSTED[trust_of(spec)]
         yield "in a prompt", f"nothing: {why}"
     yield "size", f"about {tokens['prompt']:,} tokens in a prompt, {tokens['body']:,} when it is loaded"
 

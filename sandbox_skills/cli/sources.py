@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -15,9 +14,12 @@ from sandbox_skills.cli.terminal import err, out, print_json, working
 from sandbox_skills.cli.text import harmless_line
 from sandbox_skills.errors import CommandError, SkillNotFoundError, SourceError
 from sandbox_skills.install.source import parse_source
+from sandbox_skills.settings import current_directory
 from sandbox_skills.wiring import library, trust
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sandbox_skills.cli.options import GlobalOptions
     from sandbox_skills.install.library import Fetched
 
@@ -28,7 +30,7 @@ SIGNS = {"added": "+", "changed": "~", "removed": "-"}
 def add(options: GlobalOptions, source: str, *, path: str) -> int:
     """Fetches a skill, checks it, pins it and puts it into the user's skills."""
     settings = options.settings()
-    wanted = parse_source(source, path, base=Path.cwd())
+    wanted = parse_source(source, path, base=current_directory())
     skills = library(settings)
     with skills.incoming() as incoming, working("fetching"):
         fetched = run_async(skills.fetch(wanted, incoming))

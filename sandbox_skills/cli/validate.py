@@ -16,6 +16,7 @@ from sandbox_skills.cli.text import aligned, counted, harmless_line
 from sandbox_skills.errors import InputError
 from sandbox_skills.install.validate import Finding, Report
 from sandbox_skills.install.validate import validate as find
+from sandbox_skills.settings import current_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,7 +28,8 @@ HEAD = ("FILE", "LINE", "SEVERITY", "CODE", "MESSAGE", "FIX")
 
 def validate(options: GlobalOptions, paths: Sequence[Path], *, strict: bool, sarif: Path | None) -> int:
     """Prints what is wrong with the skills at `paths`; returns 1 where anything is an error."""
-    report = find([path.absolute() for path in paths], mode="strict" if strict else "lenient")
+    here = current_directory()
+    report = find([here / path for path in paths], mode="strict" if strict else "lenient")
     if sarif is not None:
         _write_sarif(report, sarif)
     if options.as_json:

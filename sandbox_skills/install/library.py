@@ -1,16 +1,14 @@
 """The skills that were added: fetched beside their place, moved into it in one step, pinned. One folder for each.
 
-root/               scanned like a root that the user named
+root/               scanned; what is not pinned there is nobody's word
   NAME/             one skill
   .incoming-XXXX/   what is being fetched or removed; scans skip it
 """
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from contextlib import contextmanager
-from dataclasses import dataclass
+import shlex
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,9 +20,9 @@ from sandbox_skills.catalog.pins import Pin
 from sandbox_skills.catalog.scan import ScanOptions, SkillScanner
 from sandbox_skills.catalog.skill import SkillRoot
 from sandbox_skills.catalog.skill_file import FILENAME, pick
-from sandbox_skills.directories import make_private
-from sandbox_skills.errors import SettingsError, SkillNotFoundError, SourceError
+from sandbox_skills.errors import SkillNotFoundError, SourceError
 from sandbox_skills.install.download import download
+from sandbox_skills.install.incoming import incoming_directory, sweep
 from sandbox_skills.install.limits import FetchLimits
 from sandbox_skills.install.repository import export
 from sandbox_skills.install.unpack import unpack
@@ -34,7 +32,7 @@ from sandbox_skills.workspace.skill_digest import TreeContent, tree_content
 from sandbox_skills.workspace.skill_tree import scan
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from contextlib import AbstractContextManager
 
     from sandbox_skills.catalog.diagnostics import Diagnostic
     from sandbox_skills.install.source import Source
@@ -65,7 +63,7 @@ class Fetched:
 
     @property
     def pin(self) -> Pin:
-        """The pin that accepts exactly this content."""
+        """The pin that accepts exactly this content, wherever it lies."""
         return Pin(self.name, self.content.digest, self.content.files, self.source.location, self.source.path)
 
 
@@ -77,18 +75,16 @@ class Library:
         self._trust = trust
         self._limits = limits or FetchLimits()
 
-    @contextmanager
-    def incoming(self) -> Generator[Path]:
-        """Gives an empty directory for `fetch`, on the disk of the library; all in it is removed afterwards."""
-        try:
-            make_private(self.root)
-            path = Path(tempfile.mkdtemp(dir=self.root, prefix=".incoming-"))
-        except OSError as error:
-            raise SettingsError(f"{self.root} cannot be written: {error.strerror}") from error
-        try:
-            yield path
-        finally:
-            shutil.rmtree(path, ignore_errors=True)
+    def incoming(self) -> AbstractContextManager[Path]:
+        """Gives an empty directory for `fetch`, on the disk of the library; all in it is removed afterwards.
+
+        Raises SettingsError where the library cannot be written, EngineError where its disk is at fault.
+        """
+        return incoming_directory(self.root)
+
+    def sweep(self) -> list[str]:
+        """Removes what fetches that died have left; returns the names. Raises OSError."""
+        return sweep(self.root)
 
     async def fetch(self, source: Source, incoming: Path) -> Fetched:
         """Fetches a skill into `incoming` and checks it; nothing of it is run.
@@ -145,33 +141,37 @@ class Library:
         if target.exists() and replacing is None:
             raise SourceError(
                 f"a skill lies at {target} already",
-                hint=f"sandbox-skills update {fetched.name}, or remove it",
+                hint=f"sandbox-skills update {shlex.quote(fetched.folder.name)}, or remove it",
             )
         if target.exists():
             target.rename(fetched.folder.parent / "replaced")
         fetched.folder.rename(target)
-        self._trust.put(fetched.pin)
+        self._trust.put(replace(fetched.pin, folder=str(target)))
         return target
 
     def installed(self, name: str) -> tuple[Path, Pin | None]:
-        """Returns the folder of an added skill and its pin; raises SkillNotFoundError for any other."""
+        """Returns the folder of an added skill and its pin, whatever the skill calls itself now.
+
+        Raises SkillNotFoundError for any other.
+        """
         folder = self.root / skill_id(name)
         if not folder.is_dir() or folder.is_symlink():
             raise SkillNotFoundError(
                 f"no skill {name!r} was added", hint="sandbox-skills list shows where skills lie"
             )
-        return folder, self._trust.pin(name)
+        return folder, next(iter(self._trust.pins_at(folder)), None)
 
     def content(self, folder: Path) -> TreeContent:
         """Returns what an added skill holds now; raises SkillUnsafeError for one that cannot be staged."""
         return self._trust.content(folder)
 
     def remove(self, name: str) -> Path:
-        """Removes an added skill and its pin; returns where it was. Raises SkillNotFoundError."""
+        """Removes an added skill and every pin of its folder; returns where it was. Raises SkillNotFoundError."""
         folder, _ = self.installed(name)
+        pins = self._trust.pins_at(folder)
         with self.incoming() as incoming:
             folder.rename(incoming / "removed")
-        self._trust.forget(name)
+        self._trust.drop(pins)
         return folder
 
 

@@ -56,7 +56,7 @@ def parse_source(text: str, path: str = "", *, base: Path) -> Source:
         if fragment and path:
             raise SourceError("give the path either after # or with --path")
         path = fragment or path
-        kind: SourceKind = _remote_kind(location, forced=forced)
+        location, kind = _remote(location, forced=forced)
     else:
         location = str(base / location)
         kind = "repository" if forced else _local_kind(base / location)
@@ -72,9 +72,10 @@ def repository_url(source: Source) -> str:
     return source.location.removeprefix("git+")
 
 
-def _remote_kind(location: str, *, forced: bool) -> SourceKind:
+def _remote(location: str, *, forced: bool) -> tuple[str, SourceKind]:
+    """Returns an address as Git understands it, and what it leads to."""
     if _SCP_FORM.fullmatch(location):
-        return "repository"
+        return location, "repository"
     try:
         parts = urlsplit(location)
         host, password = parts.hostname, parts.password
@@ -87,8 +88,10 @@ def _remote_kind(location: str, *, forced: bool) -> SourceKind:
     if password or (parts.username and parts.scheme != "ssh"):
         # It would end up in the lock file.
         raise SourceError("an address may not hold a password", hint="use Git's credential helper")
+    # Git takes `HTTP:` for the name of a program of its own.
+    location = parts.scheme + location[len(parts.scheme) :]
     is_archive = parts.path.lower().endswith(ARCHIVES) and parts.scheme != "ssh" and not forced
-    return "address" if is_archive else "repository"
+    return location, "address" if is_archive else "repository"
 
 
 def _local_kind(path: Path) -> SourceKind:

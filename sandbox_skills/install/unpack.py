@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, cast
 
+from sandbox_skills.directories import disk_failed
 from sandbox_skills.errors import SourceError
 from sandbox_skills.install.accountant import Accountant
 from sandbox_skills.install.members import BoundedReads, Member, tar_members, zip_members
@@ -65,7 +66,8 @@ def unpack(archive: Path, target: Path, limits: FetchLimits) -> None:
     """Fills the empty directory `target` from a zip or a tar, plain or packed with gzip, bzip2 or xz.
 
     Raises SourceError for anything else, anything damaged, any name that could be two files or lie elsewhere, and
-    anything over the limits; what was unpacked by then stays for the caller to remove.
+    anything over the limits, and OSError where the disk is at fault; what was unpacked by then stays for the caller
+    to remove.
     """
     try:
         packed_bytes = archive.stat().st_size
@@ -78,6 +80,8 @@ def unpack(archive: Path, target: Path, limits: FetchLimits) -> None:
         with _members(archive, target.parent, accountant) as members:
             _write_all(members, target, accountant)
     except _BROKEN as error:
+        if isinstance(error, OSError) and disk_failed(error):
+            raise
         raise SourceError(
             f"{shown(archive.name)} cannot be unpacked: {str(error) or type(error).__name__}"
         ) from error

@@ -7,7 +7,7 @@ the user's word. `config/settings.yaml` shows every setting with its reason.
 """
 
 from sandbox_skills.settings.docker_connection import docker_connection
-from sandbox_skills.settings.environment import caller_environment, read_env_file
+from sandbox_skills.settings.environment import caller_environment, current_directory, read_env_file
 from sandbox_skills.settings.load import load_settings
 from sandbox_skills.settings.model import DockerSettings, Settings, setting_names
 from sandbox_skills.settings.sources import user_config_file
@@ -16,6 +16,7 @@ __all__ = [
     "DockerSettings",
     "Settings",
     "caller_environment",
+    "current_directory",
     "docker_connection",
     "load_settings",
     "read_env_file",

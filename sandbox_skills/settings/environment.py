@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from io import StringIO
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dotenv.parser import parse_stream
 
-from sandbox_skills.errors import InputError
+from sandbox_skills.catalog.regular_file import read_regular
+from sandbox_skills.errors import InputError, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
 MAX_FILE_BYTES = 1024 * 1024
 """Longest settings or env file: the kernel takes about 2 MiB of environment, settings are far shorter."""
@@ -21,6 +22,16 @@ MAX_FILE_BYTES = 1024 * 1024
 def process_environment(environ: Mapping[str, str] | None = None) -> Mapping[str, str]:
     """Returns `environ`, or the process's own variables for None."""
     return os.environ if environ is None else environ
+
+
+def current_directory() -> Path:
+    """Returns where the user stands; raises SettingsError where that is gone."""
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise SettingsError(
+            f"the current directory cannot be used: {error.strerror}", hint="change to one that is there"
+        ) from error
 
 
 def caller_environment(names: Iterable[str], environ: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -51,9 +62,7 @@ def read_env_file(path: Path) -> dict[str, str]:
 
 
 def read_text(path: Path) -> str:
-    """Returns a UTF-8 file of at most MAX_FILE_BYTES; raises OSError or ValueError."""
-    with path.open("rb") as file:
-        data = file.read(MAX_FILE_BYTES + 1)
-    if len(data) > MAX_FILE_BYTES:
-        raise ValueError(f"longer than {MAX_FILE_BYTES} bytes")
-    return data.decode("utf-8-sig")
+    """Returns a regular UTF-8 file of at most MAX_FILE_BYTES; raises OSError or ValueError."""
+    if str(path) == os.devnull:
+        return ""  # what people name for no file at all
+    return read_regular(path, MAX_FILE_BYTES).decode("utf-8-sig")

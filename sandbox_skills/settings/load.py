@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pydantic import ValidationError
 
 from sandbox_skills.errors import SettingsError
-from sandbox_skills.settings.environment import process_environment
+from sandbox_skills.settings.environment import current_directory, process_environment
 from sandbox_skills.settings.model import PATHS, Settings, setting_names
 from sandbox_skills.settings.sources import (
     EXTRA_ROOT_VARIABLE,
@@ -42,7 +42,7 @@ def load_settings(
     given = file_layer(config, variables) | environment_layer(variables)
     if root := variables.get(EXTRA_ROOT_VARIABLE):
         given["skills.roots"] = with_extra_root(given.get("skills.roots"), root)
-    here = Path.cwd()
+    here = current_directory()
     given |= {n: Given(v, "command line", here) for n, v in (overrides or {}).items() if v is not None}
     if unknown := [_unknown(name, item.origin) for name, item in given.items() if name not in KNOWN]:
         raise SettingsError("\n".join(unknown))

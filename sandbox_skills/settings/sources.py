@@ -11,7 +11,7 @@ import platformdirs
 import yaml
 
 from sandbox_skills.errors import SettingsError
-from sandbox_skills.settings.environment import read_text
+from sandbox_skills.settings.environment import current_directory, read_text
 from sandbox_skills.settings.model import APP, Settings
 
 if TYPE_CHECKING:
@@ -48,15 +48,15 @@ def environment_layer(variables: Mapping[str, str]) -> dict[str, Given]:
         if variable.startswith(PREFIX) and variable != CONFIG_VARIABLE and text:
             name = variable.removeprefix(PREFIX).lower().replace("__", ".")
             value = text.split(os.pathsep) if name == "skills.roots" else text
-            layer[name] = Given(value, variable, Path.cwd())
+            layer[name] = Given(value, variable, current_directory())
     return layer
 
 
 def with_extra_root(given: Given | None, root: str) -> Given:
     """Returns the roots with one more at the end, a relative one from where the user stands."""
-    extra = str(Path.cwd() / Path(root).expanduser())
+    extra = str(current_directory() / Path(root).expanduser())
     if given is None:
-        return Given([extra], EXTRA_ROOT_VARIABLE, Path.cwd())
+        return Given([extra], EXTRA_ROOT_VARIABLE, current_directory())
     value: object = given.value
     return replace(given, value=[*cast("list[object]", value), extra]) if isinstance(value, list) else given
 
@@ -67,7 +67,7 @@ def file_layer(config: Path | None, variables: Mapping[str, str]) -> dict[str, G
     Raises SettingsError for a file that cannot be read or is not a YAML mapping.
     """
     named = config or variables.get(CONFIG_VARIABLE)
-    path = Path(named).expanduser().absolute() if named else user_config_file()
+    path = current_directory() / Path(named).expanduser() if named else user_config_file()
     try:
         text = read_text(path)
     except (FileNotFoundError, NotADirectoryError) as error:

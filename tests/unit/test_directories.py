@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sandbox_skills import wiring
+from sandbox_skills.catalog import Pin
 from sandbox_skills.directories import make_private
 from sandbox_skills.engines.doctor.checks import Directory, directory_check
 from sandbox_skills.engines.instance import Instance
@@ -54,7 +55,7 @@ def make_instance(data: Path) -> None:
 
 
 def drop_a_pin(data: Path) -> None:
-    wiring.trust(Settings(data_dir=data)).forget("nobody")
+    wiring.trust(Settings(data_dir=data)).drop([Pin("nobody", "", {})])
 
 
 @pytest.mark.parametrize("make", [make_store, make_instance, drop_a_pin])

@@ -31,7 +31,7 @@ def test_an_added_skill_is_listed_as_pinned_and_removed_again(
     assert cli("list", "--json").json == []
     assert cli("remove", "sums").code == 2
     lock = json.loads((home.parent / "data" / "skills.lock").read_text())
-    assert lock == {"skills": {}, "version": 1}
+    assert lock == {"skills": [], "version": 1}
 
 
 def test_what_was_added_is_told_as_json(cli: Cli, make_skill: MakeSkill, home: Path) -> None:

@@ -65,8 +65,7 @@ def test_a_folder_is_copied_pinned_and_trusted(library: Library, trust: Trust, t
     live = Catalog([SkillRoot(str(library.root))], review=trust.review)
     skill = live.require("sums")
     assert (skill.trusted, skill.accepted) == (True, True)
-    pin = trust.pin("sums")
-    assert pin is not None
+    (pin,) = trust.pins_at(place)
     assert (pin.source, pin.digest) == (str(tmp_path / "sums"), skill.digest)
     assert [path.name for path in library.root.iterdir()] == ["sums"]
 
@@ -118,7 +117,7 @@ def test_a_skill_with_a_link_that_leaves_it_is_refused(
         archive.writestr(info, leads_to)
     with pytest.raises(SkillUnsafeError, match="link"):
         add(library, "a.zip")
-    assert trust.pin("sums") is None
+    assert trust.pins_at(library.root / "sums") == ()
     assert list(library.root.iterdir()) == []
 
 
@@ -151,13 +150,13 @@ def test_an_update_replaces_the_whole_skill_and_its_pin(
     library: Library, trust: Trust, tmp_path: Path
 ) -> None:
     source = put(tmp_path / "sums")
-    add(library, "sums")
-    before = trust.pin("sums")
+    (before,) = trust.pins_at(add(library, "sums"))
     (source / "scripts" / "run.sh").unlink()
     (source / "new").write_text("x")
     place = add(library, "sums", replacing="sums")
     assert sorted(path.name for path in place.iterdir()) == ["SKILL.md", "new", "scripts"]
-    assert trust.pin("sums") not in {None, before}
+    (pin,) = trust.pins_at(place)
+    assert pin != before
     assert [path.name for path in library.root.iterdir()] == ["sums"]
 
 
@@ -174,7 +173,7 @@ def test_a_removed_skill_is_gone_with_its_pin(library: Library, trust: Trust, tm
     put(tmp_path / "sums")
     place = add(library, "sums")
     assert library.remove("sums") == place
-    assert (list(library.root.iterdir()), trust.pin("sums")) == ([], None)
+    assert (list(library.root.iterdir()), trust.pins_at(place)) == ([], ())
     for name in ("sums", "..", "/etc", ""):
         with pytest.raises(SkillNotFoundError):
             library.remove(name)
@@ -235,6 +234,9 @@ def test_a_pinned_skill_that_cannot_be_staged_any_more_is_not_trusted(trust: Tru
         ("git@e.org:o/r.git", "x", "repository", "git@e.org:o/r.git", "x"),
         ("ssh://git@e.org/o/r", "", "repository", "ssh://git@e.org/o/r", ""),
         ("git+repo", "", "repository", "git+BASE/repo", ""),
+        ("HTTP://e.org/o/r", "", "repository", "http://e.org/o/r", ""),
+        ("git+HttpS://e.org/A.zip", "", "repository", "git+https://e.org/A.zip", ""),
+        ("HTTPS://e.org/A.ZIP", "", "address", "https://e.org/A.ZIP", ""),
         ("folder", "", "folder", "BASE/folder", ""),
         ("file#1.zip", "", "archive", "BASE/file#1.zip", ""),
     ],
