@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from signal import Signals
+from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sandbox_skills.cli.signals import StoppedBySignalError, signals_handled
+from sandbox_skills.cli.signals import StoppedBySignalError, leave_at_next_signal, signals_handled
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -13,9 +15,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+NOTICE_SECONDS = 1.5
+"""A command that has not ended by then says what it waits for: a sandbox is gone within a second, as a rule."""
+
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Runs a command to its end. A signal cancels it; when it has cleaned up, StoppedBySignalError is raised."""
+    """Runs a command to its end. A signal cancels it; when it has cleaned up, StoppedBySignalError is raised.
+
+    It cleans up for as long as the Docker daemon may take. A second signal ends the process instead.
+    """
     return asyncio.run(_until_signal(work))
 
 
@@ -26,7 +34,9 @@ async def _until_signal(work: Coroutine[Any, Any, T]) -> T:
 
     def cancel(number: int, _frame: FrameType | None) -> None:
         received.append(number)
+        leave_at_next_signal()
         loop.call_soon_threadsafe(task.cancel)
+        loop.call_soon_threadsafe(loop.call_later, NOTICE_SECONDS, _tell_of_the_wait, number)
 
     with signals_handled(cancel):
         try:
@@ -35,3 +45,15 @@ async def _until_signal(work: Coroutine[Any, Any, T]) -> T:
             if received:
                 raise StoppedBySignalError(received[0]) from None
             raise
+
+
+def _tell_of_the_wait(number: int) -> None:
+    from sandbox_skills.cli.terminal import err  # noqa: PLC0415  # rich, which few signals need
+
+    text = "stopping: waiting for the Docker daemon to end and remove what was started there"
+    # Whoever should read it may not: then the loop, which cleans up, must not wait for that.
+    Thread(
+        target=err.print,
+        args=(f"{text}; another {Signals(number).name} leaves it to the next command",),
+        daemon=True,
+    ).start()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sandbox_skills.cli.signals import StoppedBySignalError
+from sandbox_skills.cli.signals import SIGNAL_BASE, StoppedBySignalError
 from sandbox_skills.errors import EngineError, RequestError, SandboxSkillsError
 from sandbox_skills.spec import Exited, Signalled, Stopped
 
@@ -33,8 +33,6 @@ STOPPED: Mapping[StopReason, int] = {
     "output": OUTPUT_CLOSED,
     "cancelled": INTERRUPTED,
 }
-
-SIGNAL_BASE = 128
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ import asyncio
 import codecs
 import os
 import sys
+from contextlib import suppress
+from queue import SimpleQueue
+from threading import Thread
 from typing import TYPE_CHECKING, Literal, TypeVar
-
-import anyio.to_thread
 
 from sandbox_skills.cli.streams import STDERR, STDOUT, OutputClosedError
 from sandbox_skills.cli.text import harmless
@@ -36,7 +37,8 @@ class LiveOutput:
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._pieces: asyncio.Queue[tuple[int, bytes] | None] = asyncio.Queue()
+        self._pieces: SimpleQueue[tuple[int, bytes] | None] = SimpleQueue()
+        self._abandoned = False
         self._targets: dict[Stream, _Target] = {
             "stdout": _Target(STDOUT, terminal=sys.stdout.isatty()),
             "stderr": _Target(STDERR, terminal=sys.stderr.isatty()),
@@ -47,19 +49,39 @@ class LiveOutput:
         target = self._targets[stream]
         if target.is_terminal:
             self._progress.stop()
-        self._pieces.put_nowait((target.descriptor, target.shown(data)))
+        self._pieces.put((target.descriptor, target.shown(data)))
 
     def end(self) -> None:
         """Says that nothing more comes."""
         for target in self._targets.values():
-            self._pieces.put_nowait((target.descriptor, target.shown(b"", last=True)))
-        self._pieces.put_nowait(None)
+            self._pieces.put((target.descriptor, target.shown(b"", last=True)))
+        self._pieces.put(None)
 
     async def write_all(self) -> None:
         """Writes until the end; raises OutputClosedError, or the OSError of whatever takes the output."""
-        while (piece := await self._pieces.get()) is not None:
-            # A pipe that nobody reads blocks for ever: a cancel leaves the thread behind, which ends with us.
-            await anyio.to_thread.run_sync(_write, *piece, abandon_on_cancel=True)
+        loop = asyncio.get_running_loop()
+        written: asyncio.Future[Exception | None] = loop.create_future()
+
+        def work() -> None:
+            failure = self._write_pieces()
+            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(_settle, written, failure)
+
+        # A pipe that nobody reads blocks for ever: only a thread of this kind does not hold up the program's end.
+        Thread(target=work, name="live output", daemon=True).start()
+        try:
+            if (failure := await written) is not None:
+                raise failure
+        finally:
+            self._abandoned = True
+
+    def _write_pieces(self) -> Exception | None:
+        try:
+            while (piece := self._pieces.get()) is not None and not self._abandoned:
+                _write(*piece)
+        except (OutputClosedError, OSError) as failure:
+            return failure
+        return None
 
 
 class _Target:
@@ -98,6 +120,11 @@ async def _over(task: asyncio.Future[T]) -> None:
     """Waits until a task is done, which is told to end; what it says is nobody's business any more."""
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+def _settle(future: asyncio.Future[T], result: T) -> None:
+    if not future.done():
+        future.set_result(result)
 
 
 def _write(descriptor: int, data: bytes) -> None:

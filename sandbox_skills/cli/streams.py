@@ -5,6 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from io import TextIOWrapper
+from threading import Thread
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 STDOUT, STDERR = 1, 2
 
@@ -42,3 +47,14 @@ def release_streams() -> None:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, descriptor)
             os.close(nowhere)
+
+
+def within(seconds: float, work: Callable[[], object]) -> bool:
+    """Does what may block for ever, as writing to a pipe that nobody reads; returns whether it was done in time.
+
+    Its thread is left behind otherwise, and does not hold up the end of the process.
+    """
+    thread = Thread(target=work, name="may block", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return not thread.is_alive()

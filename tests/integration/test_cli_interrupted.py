@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import array
+import fcntl
 import os
 import signal
+import subprocess
+import termios
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sandbox_skills.engines.docker_config import LABEL_MANAGED
+from sandbox_skills.engines.instance import dead_instances
 from tests.integration.relay import relay
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable
     from pathlib import Path
 
@@ -155,3 +159,94 @@ def test_a_daemon_that_dies_while_the_sandbox_starts_fails_the_sandbox(
         done = program.run(*RUN, "--json", "--", "sleep", "30", DOCKER_HOST=f"unix://{way.place}")
     assert (done.returncode, done.stderr) == (125, "")
     assert '"error"' in done.stdout
+
+
+def await_full(pipe: int) -> None:
+    """Returns once a pipe that nobody reads takes no more."""
+    size = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
+    waiting, deadline = array.array("i", [0]), time.monotonic() + 10
+    while waiting[0] < size and time.monotonic() < deadline:
+        time.sleep(0.02)
+        fcntl.ioctl(pipe, termios.FIONREAD, waiting)
+    assert waiting[0] == size
+
+
+@pytest.mark.parametrize("merged", [False, True])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_reader_that_never_reads_holds_up_no_signal(
+    program: Program, daemon: docker.APIClient, number: int, code: int, *, merged: bool
+) -> None:
+    stderr = {"stderr": subprocess.STDOUT} if merged else {}
+    process = program.start(*RUN, "--", "yes", **stderr)
+    assert process.stdout is not None
+    await_full(process.stdout.fileno())
+    process.send_signal(number)
+    assert process.wait(timeout=10) == code
+    assert boxes(daemon, program) == []
+    if process.stderr is not None:
+        assert process.stderr.read() == f"error: stopped by {signal.Signals(number).name}\n".encode()
+        process.stderr.close()
+    process.stdout.close()
+
+
+def test_a_reader_of_json_that_never_reads_holds_up_no_signal(program: Program) -> None:
+    process = program.start(*RUN, "--json", "--", "head", "-c", "500000", "/dev/zero")
+    assert process.stdout is not None
+    await_full(process.stdout.fileno())
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=10) == 143
+    process.communicate()
+
+
+def test_the_sandbox_goes_when_the_run_is_over_not_when_all_of_it_was_read(
+    program: Program, daemon: docker.APIClient
+) -> None:
+    process = program.start(*RUN, "--command", "head -c 1000000 /dev/zero; exit 3")
+    assert process.stdout is not None
+    await_full(process.stdout.fileno())
+    deadline = time.monotonic() + GONE_SECONDS
+    while boxes(daemon, program) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert (boxes(daemon, program), process.poll()) == ([], None)
+    out, _ = process.communicate(timeout=10)
+    assert (process.returncode, len(out)) == (3, 1_000_000)
+
+
+QUESTIONS = [rb"GET /v[\d.]+/version", rb"GET /v[\d.]+/info", rb"GET /v[\d.]+/images/"]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_daemon_that_does_not_answer_a_question_holds_up_no_signal(
+    program: Program, tmp_path: Path, question: bytes
+) -> None:
+    with relay(tmp_path / "docker.sock", slow={question: 60.0}) as way:
+        process = program.start(*RUN, "--", "true", environ={"DOCKER_HOST": f"unix://{way.place}"})
+        assert way.held.wait(10)
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=4)
+    assert (process.returncode, complaint) == (130, b"error: stopped by SIGINT\n")
+
+
+def test_a_second_signal_leaves_a_daemon_that_hangs_at_once(
+    program: Program, daemon: docker.APIClient, tmp_path: Path
+) -> None:
+    with relay(tmp_path / "docker.sock", slow={rb"DELETE ": 60.0}) as way:
+        process = program.start(*RUN, "--command", TICKS, environ={"DOCKER_HOST": f"unix://{way.place}"})
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"so far\n"
+        process.send_signal(signal.SIGINT)
+        assert way.held.wait(10)
+        assert process.stderr.readline() == (
+            b"stopping: waiting for the Docker daemon to end and remove what was started there; "
+            b"another SIGINT leaves it to the next command\n"
+        )
+        process.send_signal(signal.SIGTERM)
+        _, complaint = process.communicate(timeout=2)
+    assert process.returncode == 143
+    assert complaint.startswith(b"error: ended before all was cleaned up")
+    dead = dead_instances(program.data_dir / "instances")
+    assert len(dead) >= 1
+    # Without its process it ends by itself; whatever is left of it is the next command's.
+    assert program.run("gc").returncode == 0
+    assert boxes(daemon, program) == []

@@ -68,7 +68,7 @@ def test_every_link_leads_to_a_file(path: str) -> None:
 def test_the_table_of_exit_codes_is_the_one_in_force() -> None:
     told = {int(code) for code in re.findall(r"\| (\d+) \|", README)}
     ours = {exits.USAGE, exits.SANDBOX_FAILED, exits.INTERRUPTED, *exits.STOPPED.values()}
-    assert told == ours | {exits.SIGNAL_BASE + number for number in signals.ENDING}
+    assert told == ours | {signals.SIGNAL_BASE + number for number in signals.ENDING}
 
 
 def test_the_table_of_commands_is_what_the_help_says() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
@@ -100,7 +101,11 @@ async def test_a_reader_that_does_not_read_holds_up_neither_the_run_nor_a_cancel
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(task, 2)
-    os.close(pipe[0])  # lets the thread go that still writes
+    writers = [thread for thread in threading.enumerate() if thread.name == "live output"]
+    assert [thread.daemon for thread in writers] == [True], "it must not hold up the end of the program"
+    os.close(pipe[0])  # lets it go
+    writers[0].join(5)
+    assert not writers[0].is_alive()
 
 
 async def test_a_cancelled_run_shows_what_it_printed_by_then(capfd: pytest.CaptureFixture[str]) -> None:

@@ -8,8 +8,16 @@ import time
 
 import pytest
 
+from sandbox_skills.cli import event_loop, signals
 from sandbox_skills.cli.event_loop import run_async
-from sandbox_skills.cli.signals import ENDING, StoppedBySignalError, signals_handled, stop
+from sandbox_skills.cli.signals import (
+    ENDING,
+    StoppedBySignalError,
+    leave_at_next_signal,
+    signals_handled,
+    stop,
+)
+from sandbox_skills.cli.streams import within
 
 
 def soon(number: int) -> threading.Timer:
@@ -74,6 +82,47 @@ def test_a_signal_that_is_ignored_stays_so() -> None:
             assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, old)
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_a_second_signal_that_is_no_echo_ends_the_process_with_its_code(
+    number: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    codes: list[int] = []
+    monkeypatch.setattr(os, "_exit", codes.append)
+    with signals_handled(stop):
+        leave_at_next_signal()
+        os.kill(os.getpid(), number)
+        assert codes == []
+        monkeypatch.setattr(signals, "ECHO_SECONDS", 0.0)
+        os.kill(os.getpid(), number)
+    assert codes == [128 + number]
+    assert "`sandbox-skills gc`" in capfd.readouterr().err
+
+
+def test_a_command_that_waits_long_for_its_end_says_for_what(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(event_loop, "NOTICE_SECONDS", 0.05)
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(10)
+        finally:
+            await asyncio.sleep(0.3)
+
+    timer = soon(signal.SIGINT)
+    with pytest.raises(StoppedBySignalError):
+        run_async(work())
+    timer.join()
+    assert "waiting for the Docker daemon" in capfd.readouterr().err
+
+
+def test_work_that_blocks_is_left_behind() -> None:
+    release = threading.Event()
+    assert not within(0.05, release.wait)
+    release.set()
+    assert within(5, lambda: None)
 
 
 def test_a_second_signal_does_not_disturb_the_end() -> None:
