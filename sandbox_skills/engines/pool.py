@@ -114,6 +114,12 @@ class PooledEngine:
             if self._failure is not None:
                 raise self._failure.with_traceback(None)
 
+    async def settled(self) -> None:
+        """Returns once the pool is full and no box is being ended; raises as `filled` does."""
+        await self.filled()
+        while self._ending:
+            await asyncio.wait(self._ending)
+
     @asynccontextmanager
     async def open(self, spec: SandboxSpec) -> AsyncGenerator[Sandbox]:
         """Yields a box that nobody has used. Leaving returns at once; the box is ended in the background."""
