@@ -264,7 +264,7 @@ class DockerEngine:
             logger.info("sandbox %s is left to the next process: %s", box.id, error)
         else:
             if found or not box.may_come:
-                del self._left[box.id]
+                self._left.pop(box.id, None)
 
     def _may_reap(self, box: docker_box.Owned, dead: Collection[str]) -> bool:
         mine = self._instance is not None and box.instance == self._instance.id
