@@ -120,12 +120,14 @@ def nothing_left(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
 
 
 def _inventory(client: docker.APIClient, ours: str) -> set[str]:
-    """Containers on our stores (others may run tests on this daemon), volumes, mounts, uid leases, temporary files."""
+    """What a sandbox may hold; others may use this daemon, so containers are those on our stores."""
     containers = client.containers(all=True, filters={"label": f"{LABEL_MANAGED}=1"})
+    # One that a container still uses is not left behind, and may be a stranger's.
+    volumes = client.volumes(filters={"dangling": True})["Volumes"] or []
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
     return {
         *(f"container {row['Id']}" for row in containers if _mounts_below(row, ours)),
-        *(f"volume {row['Name']}" for row in client.volumes()["Volumes"] or []),
+        *(f"volume {row['Name']}" for row in volumes),
         *(f"mount {line.split()[4]}" for line in mounts if ours in line),
         *(f"lease {name}" for name in _own_sockets() if name.startswith("@sandbox-skills-uid-")),
         *(f"temporary {path}" for path in Path(tempfile.gettempdir()).glob("sandbox-skills-*")),

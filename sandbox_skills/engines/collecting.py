@@ -49,7 +49,7 @@ class CollectRequest(Request[Collection]):
         self._files: list[FoundFile] = []
         self._names: set[str] = set()
         self._last = b""
-        self._folder = ""
+        self._folder: str = ""
         self._bytes_left = limits.total_bytes
         self._awaited: int | None = None
         self._cut: set[LimitName] = set()
