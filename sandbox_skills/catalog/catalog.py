@@ -13,6 +13,7 @@ from sandbox_skills.catalog.scan import ScanOptions, SkillScanner
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from sandbox_skills.catalog.registry import Precedence
     from sandbox_skills.catalog.scan import Issue, ScanResult
     from sandbox_skills.catalog.skill import SkillRoot, SkillSpec
 
@@ -51,6 +52,7 @@ class Catalog:
         review: Callable[[tuple[SkillSpec, ...]], tuple[SkillSpec, ...]] | None = None,
     ) -> None:
         self._scanner = SkillScanner(roots, options)
+        self._precedence: Precedence = options.precedence
         self._review = review or _as_they_are
         self._lock = threading.Lock()
         self._last: tuple[ScanResult, Snapshot] | None = None
@@ -94,7 +96,8 @@ class Catalog:
         skills = self._review(result.skills)
         if self._last is not None and _same(self._last, result, skills):
             return self._last[1]
-        snapshot = Snapshot(SkillRegistry(skills, result.shadowed), result.issues, result.directories)
+        registry = SkillRegistry(skills, result.shadowed, precedence=self._precedence)
+        snapshot = Snapshot(registry, result.issues, result.directories)
         self._last = (result, snapshot)
         return snapshot
 

@@ -154,15 +154,15 @@ def _parameters(value: JsonValue, wrong: list[Violation]) -> JsonValue:
     if value is None or value == "":
         return None
     try:
-        parameters = read_json(value if isinstance(value, str) else json.dumps(value)).value
+        document = read_json(value if isinstance(value, str) else json.dumps(value))
     except JsonError as error:
         message = f"{error.rule.summary}: {error.problem}"
         wrong.append(Violation("parameters", message, error.line, error.column))
         return None
-    if not _is_unicode(parameters):
+    if document.halved:
         wrong.append(Violation("parameters", NO_CHARACTER))
         return None
-    return parameters
+    return document.value
 
 
 def _described(parameters: Mapping[str, JsonObject]) -> Mapping[str, JsonObject]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sandbox_skills.catalog.allowed_tools import parse_allowed_tools
 from sandbox_skills.catalog.diagnostics import Rule
 from sandbox_skills.catalog.skill import plain
-from sandbox_skills.catalog.text import CONTROL, nfkc, one_line, printable
+from sandbox_skills.catalog.text import CONTROL, MAX_KEPT_NAME, nfkc, one_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 MAX_NAME = 64
 MAX_DESCRIPTION = 1024
 MAX_COMPATIBILITY = 500
-
-_MAX_KEPT_NAME = 1024
-"""Longest name that is kept at all: sixteen times what the specification allows, so only junk is cut."""
 
 _MARKUP = re.compile(r"<[A-Za-z/!?]")
 
@@ -39,19 +36,21 @@ class Fields:
         for entry in entries:
             if entry.key in self._entries:
                 self._say(Rule.KEY_DUPLICATE, entry, one_line(entry.key, MAX_NAME))
+            if entry.twice is not None:
+                self._say(Rule.KEY_DUPLICATE, entry, one_line(f"{entry.key}.{entry.twice}", MAX_NAME))
             self._entries[entry.key] = entry
 
     def name(self, directory: str, *, check_directory: bool) -> str:
         """Returns the name in NFKC, or the directory's where there is none."""
         entry = self._take("name")
-        fallback = nfkc(one_line(printable(directory), _MAX_KEPT_NAME)) or "unnamed"
+        fallback = nfkc(one_line(printable(directory), MAX_KEPT_NAME)) or "unnamed"
         if entry is None or entry.null or not entry.value:
             self._say(Rule.NAME_MISSING, entry)
             return fallback
         if not isinstance(entry.value, str):
             self._say(Rule.NAME_NOT_TEXT, entry)
             return fallback
-        name = nfkc(one_line(entry.value, _MAX_KEPT_NAME))
+        name = nfkc(one_line(entry.value, MAX_KEPT_NAME))
         if not name:
             self._say(Rule.NAME_MISSING, entry)
             return fallback

@@ -84,6 +84,8 @@ def _tools(document: JsonDocument, found: Findings) -> tuple[Sequence[JsonValue]
     """Returns the values that are to be tools, and the line of each."""
     if document.duplicates:
         found.add(Rule.MANIFEST_KEY_DUPLICATE, listed(document.duplicates))
+    if document.halved:
+        found.add(Rule.MANIFEST_HALF_CHARACTER)
     items, depth = _items(document.value, found)
     lines: Sequence[int | None] = document.lines.get(depth, ())
     if len(lines) != len(items):

@@ -32,7 +32,7 @@ _TRACKED_DEPTH = 2
 
 # A string that never ends is one token to the end, so that no quote in it is tried again.
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
-_HALF_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_HALF = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 
 
 class JsonError(Exception):
@@ -48,11 +48,15 @@ class JsonError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class JsonDocument:
-    """`lines` has, by depth, the line of each object in order; `duplicates` the keys that an object has twice."""
+    """`lines` has, by depth, the line of each object in order; `duplicates` the keys that an object has twice.
+
+    `halved` says that a text held half a character, which is U+FFFD in `value`.
+    """
 
     value: JsonValue
     duplicates: tuple[str, ...] = ()
     lines: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    halved: bool = False
 
 
 def read_json(contents: str | bytes) -> JsonDocument:
@@ -76,16 +80,16 @@ def read_json(contents: str | bytes) -> JsonDocument:
     except ValueError as error:
         # A number that is none in JSON, or an integer with more digits than Python converts.
         raise JsonError(Rule.MANIFEST_NOT_JSON, "a number is out of range") from error
-    if _HALF_ESCAPE.search(text):
-        value = _whole(value)
-    return JsonDocument(value, tuple(dict.fromkeys(duplicates)), lines)
+    # Two halves that make a character are one already, and stay.
+    whole = _whole(value) if _HALF.search(text) else value
+    return JsonDocument(whole, tuple(dict.fromkeys(duplicates)), lines, halved=whole != value)
 
 
 def _decode(contents: str | bytes) -> str:
     if len(contents) > MAX_BYTES:
         raise JsonError(Rule.MANIFEST_TOO_LARGE, f"the limit is {MAX_BYTES:,} bytes")
     if isinstance(contents, str):
-        return printable(contents).removeprefix("\ufeff")
+        return contents.removeprefix("\ufeff")
     try:
         return contents.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -33,14 +33,21 @@ class Shadowed:
 
 
 class SkillRegistry:
-    """An immutable directory of skills. A name counts before an id, both exactly and then in NFKC."""
+    """An immutable directory of skills. A name counts before an id, both exactly and then in NFKC.
 
-    def __init__(self, skills: Iterable[SkillSpec], shadowed: Iterable[Shadowed] = ()) -> None:
+    Of several skills with one id, `precedence` says which is found by it.
+    """
+
+    def __init__(
+        self,
+        skills: Iterable[SkillSpec],
+        shadowed: Iterable[Shadowed] = (),
+        *,
+        precedence: Precedence = "first",
+    ) -> None:
         self._skills = tuple(skills)
         self._shadowed = tuple(shadowed)
-        self._ids: dict[str, SkillSpec] = {}
-        for spec in self._skills:
-            self._ids.setdefault(spec.id, spec)
+        self._ids = {spec.id: spec for spec in _ranked(self._skills, precedence)}
         self._names = {spec.name: spec for spec in self._skills}
 
     def get(self, name: str) -> SkillSpec | None:
@@ -82,7 +89,7 @@ class SkillRegistry:
 
 def create_skill_registry(skills: Iterable[SkillSpec], *, precedence: Precedence = "first") -> SkillRegistry:
     """Returns a registry of `skills`, one a name."""
-    return SkillRegistry(*settle(skills, precedence))
+    return SkillRegistry(*settle(skills, precedence), precedence=precedence)
 
 
 def settle(
@@ -90,8 +97,12 @@ def settle(
 ) -> tuple[tuple[SkillSpec, ...], tuple[Shadowed, ...]]:
     """Returns the skill that counts for each name, in order, and the ones that do not."""
     skills = tuple(skills)
-    ranked = skills if precedence == "last" else reversed(skills)
-    winners = {spec.name: spec for spec in ranked}
+    winners = {spec.name: spec for spec in _ranked(skills, precedence)}
     kept = tuple(spec for spec in skills if winners[spec.name] is spec)
     lost = tuple(Shadowed(spec, winners[spec.name]) for spec in skills if winners[spec.name] is not spec)
     return kept, lost
+
+
+def _ranked(skills: tuple[SkillSpec, ...], precedence: Precedence) -> Iterable[SkillSpec]:
+    """Returns the skills so that the one that counts comes after the others."""
+    return skills if precedence == "last" else reversed(skills)

@@ -139,13 +139,24 @@ def open_skill_file(directory: str, relative_path: str) -> int:
 
 
 def _check_relative(path: str) -> None:
-    if not path or "\0" in path or len(path) > _MAX_PATH:
-        raise InputError("the path is empty, too long or has a NUL", hint="Name a file of the skill.")
+    if not path or "\0" in path or len(path) > _MAX_PATH or not _is_name(path):
+        raise InputError(
+            "the path is empty, too long, or no name that a file can have", hint="Name a file of the skill."
+        )
     if path.startswith("/") or ".." in path.replace("\\", "/").split("/"):
         raise PathEscapeError(
             f"{printable(path)!r} is absolute or has '..'",
             hint="Name a file relative to the skill's directory.",
         )
+
+
+def _is_name(text: str) -> bool:
+    """Whether the system has bytes for it; halves of characters have none, unless they stand for a byte themselves."""
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _real(path: Path) -> Path:

@@ -256,6 +256,10 @@ class Rule(Enum):
         "manifest-key-duplicate", _WARNING, True, "tools.json", "has a key twice; the last one counts",
         "Keep one.",
     )
+    MANIFEST_HALF_CHARACTER = (
+        "manifest-half-character", _WARNING, False, "tools.json", "has half a surrogate pair; it was replaced",
+        "Write the character itself.",
+    )
     MANIFEST_NOT_ARRAY = (
         "manifest-not-array", _WARNING, True, "tools.json", "is an object, not an array of tools; its tools were taken",
         "Put the tools in an array at the top.",

@@ -62,5 +62,6 @@ def _result(uri: str, item: Diagnostic) -> dict[str, object]:
 
 def _uri(path: str, base: str) -> str:
     relative = os.path.relpath(path, base)
-    inside = not relative.startswith("..")
-    return quote(relative.encode(errors="surrogateescape")) if inside else "file://" + quote(path)
+    outside = relative.split("/", 1)[0] == ".."
+    # A name that is not UTF-8 keeps its bytes.
+    return ("file://" if outside else "") + quote(os.fsencode(path if outside else relative))

@@ -41,13 +41,17 @@ _LOADER: Callable[[str], _Loader] = getattr(yaml, "CBaseLoader", yaml.BaseLoader
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One top-level key; line and column are those of the value within the text, from 0."""
+    """One top-level key; line and column are those of the value within the text, from 0.
+
+    `twice` is the first key that a mapping within the value has twice: the last one counts there.
+    """
 
     key: str
     value: Value
     line: int
     column: int
     null: bool = False
+    twice: str | None = None
 
 
 class YamlError(Exception):
@@ -92,6 +96,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self._next = _LOADER(text).get_event
         self._refused: RefusedYamlError | None = None
+        self._twice: str | None = None
 
     def entries(self) -> list[Entry]:
         self._next()  # start of the stream
@@ -115,8 +120,10 @@ class _Reader:
         entries: list[Entry] = []
         while not isinstance(key := self._next(), yaml.MappingEndEvent):
             name = self._key(key)
-            value = self._next()
-            entries.append(Entry(name, self._value(value, 1), *_where(value), null=_is_null(value)))
+            event = self._next()
+            self._twice = None
+            value = self._value(event, 1)
+            entries.append(Entry(name, value, *_where(event), null=_is_null(event), twice=self._twice))
         return entries
 
     def _key(self, event: yaml.Event) -> str:
@@ -147,6 +154,8 @@ class _Reader:
         items: dict[str, Value] = {}
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
             key = self._key(event)
+            if key in items and self._twice is None:
+                self._twice = key
             items[key] = self._value(self._next(), depth + 1)
         return MappingProxyType(items)
 

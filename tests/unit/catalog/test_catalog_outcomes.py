@@ -193,6 +193,14 @@ def test_metadata_keeps_what_was_written_beside_its_text_view() -> None:
     assert spec.metadata_raw == {"a": {"bins": ("jq",)}, "b": "1"}
 
 
+@pytest.mark.parametrize("key", ["metadata", "x"])
+def test_a_key_that_stands_twice_within_a_value_is_said(key: str) -> None:
+    parsed = load(skill("name: sums", "description: d", f"{key}:", "  a: 1", "  b: {c: 1, c: 2}", "  a: 2"))
+    assert [(w.code, w.message, w.line) for w in parsed.warnings if w.code == "key-duplicate"] == [
+        ("key-duplicate", f"has a key twice; the last one counts: {key}.c", 5)
+    ]
+
+
 def test_metadata_that_is_a_list_is_kept_raw() -> None:
     spec = load(skill("name: sums", "description: d", "metadata: [a]")).spec
     assert (dict(spec.metadata), spec.metadata_raw) == ({}, ("a",))

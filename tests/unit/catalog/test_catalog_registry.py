@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,19 @@ def test_the_first_of_a_name_wins_unless_the_last_shall() -> None:
     assert (first.list(), last.list()) == ((one,), (two,))
     assert [(item.spec, item.winner) for item in first.shadowed] == [(two, one)]
     assert [(item.spec, item.winner) for item in last.shadowed] == [(one, two)]
+
+
+def test_precedence_holds_for_skills_whose_directories_have_one_id() -> None:
+    one, two = spec("one", "sums"), spec("two", "sums")
+    assert create_skill_registry([one, two]).get("sums") is one
+    assert create_skill_registry([one, two], precedence="last").get("sums") is two
+
+
+def test_a_name_that_is_hostile_to_normalisation_is_answered_at_once() -> None:
+    registry = create_skill_registry([spec("sums")])
+    start = time.process_time()
+    assert registry.get("a" + "\u0316\u0301" * 500_000) is None
+    assert time.process_time() - start < 1
 
 
 def test_an_unknown_name_is_answered_with_similar_ones() -> None:

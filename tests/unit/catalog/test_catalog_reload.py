@@ -31,6 +31,8 @@ from sandbox_skills.errors import SkillNotFoundError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from sandbox_skills.catalog import Precedence
+
 
 def put(root: Path, name: str, description: str = "Adds.") -> Path:
     folder = root / name
@@ -148,6 +150,18 @@ def test_the_later_root_counts_where_precedence_is_last(tmp_path: Path) -> None:
     assert found["first"].require("sums").description == "From a."
     assert found["last"].require("sums").description == "From b."
     assert [lost.spec.description for lost in found["last"].shadowed] == ["From a."]
+
+
+@pytest.mark.parametrize(("order", "place"), [("first", "a"), ("last", "b")])
+def test_precedence_holds_for_the_id_of_skills_with_different_names(
+    tmp_path: Path, order: Precedence, place: str
+) -> None:
+    for root in ("a", "b"):
+        file = tmp_path / root / "sums" / "SKILL.md"
+        file.parent.mkdir(parents=True)
+        file.write_text(f"---\nname: {root}\ndescription: d\n---\nBody")
+    roots = [SkillRoot(str(tmp_path / "a")), SkillRoot(str(tmp_path / "b"))]
+    assert Catalog(roots, replace(LENIENT, precedence=order)).require("sums").name == place
 
 
 def test_named_roots_count_before_installed_and_found_ones_whatever_the_precedence(tmp_path: Path) -> None:

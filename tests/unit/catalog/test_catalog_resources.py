@@ -151,7 +151,9 @@ def test_a_link_put_there_during_the_call_is_not_followed(
         read_skill_resource(skill, "scripts/a.py")
 
 
-@pytest.mark.parametrize("path", ["", "nothing", "scripts", "pipe", "loop", "a\0b", "x" * 5_000, "LICENSE/x"])
+@pytest.mark.parametrize(
+    "path", ["", "nothing", "scripts", "pipe", "loop", "a\0b", "x" * 5_000, "LICENSE/x", "a\ud800"]
+)
 def test_what_is_no_regular_file_is_an_input_error(skill: SkillSpec, tmp_path: Path, path: str) -> None:
     os.mkfifo(tmp_path / "sums/pipe")
     (tmp_path / "sums/loop").symlink_to("loop")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from urllib.parse import unquote, urlsplit
+import os
+from urllib.parse import unquote_to_bytes, urlsplit
 
-from hypothesis import given
+import pytest
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sandbox_skills.catalog import Rule, Severity
@@ -19,10 +21,14 @@ FINDINGS = st.builds(
     st.none() | st.integers(1, 10**6),
     st.none() | st.integers(1, 10**6),
 )
-NAMES = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=20)
+NAMES = st.binary(min_size=1, max_size=20).filter(lambda name: not set(name) & set(b"/\0")).map(os.fsdecode)
+"""Whatever a file may be called."""
 
 
 @given(NAMES.filter(lambda name: name not in {".", ".."}), FINDINGS)
+@example("..a", diagnostic(Rule.FILE_EMPTY))
+@example("a:b", diagnostic(Rule.FILE_EMPTY))
+@example("caf\udce9", diagnostic(Rule.FILE_EMPTY))
 def test_every_result_has_what_the_format_demands(name: str, finding: object) -> None:
     log = json.loads(json.dumps(sarif_log([(f"/base/{name}", finding)], version="1.2.3", base="/base")))  # type: ignore[list-item]
     assert set(log) == {"$schema", "version", "runs"}
@@ -34,7 +40,7 @@ def test_every_result_has_what_the_format_demands(name: str, finding: object) ->
     assert result["message"]["text"]
     place = result["locations"][0]["physicalLocation"]
     uri = urlsplit(place["artifactLocation"]["uri"])
-    assert (uri.scheme, uri.netloc, unquote(uri.path)) == ("", "", name) or ":" in name
+    assert (uri.scheme, uri.netloc, unquote_to_bytes(uri.path)) == ("", "", os.fsencode(name))
     assert all(value >= 1 for value in place.get("region", {}).values())
 
 
@@ -46,10 +52,20 @@ def test_each_rule_is_described_once() -> None:
     assert all(rule["shortDescription"]["text"] and rule["help"]["text"] for rule in rules)
 
 
-def test_a_path_elsewhere_is_an_absolute_address() -> None:
-    log = sarif_log([("/other/a b", diagnostic(Rule.FILE_EMPTY))], version="1", base="/base")
+@pytest.mark.parametrize(
+    ("path", "uri"),
+    [
+        ("/other/a b", "file:///other/a%20b"),
+        ("/other/caf\udce9", "file:///other/caf%E9"),
+        ("/base", "."),
+        ("/", "file:///"),
+        ("/base/..a/b", "..a/b"),
+    ],
+)
+def test_a_path_elsewhere_is_an_absolute_address(path: str, uri: str) -> None:
+    log = sarif_log([(path, diagnostic(Rule.FILE_EMPTY))], version="1", base="/base")
     place = log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]  # type: ignore[index]
-    assert place["artifactLocation"]["uri"] == "file:///other/a%20b"
+    assert place["artifactLocation"]["uri"] == uri
 
 
 def test_a_finding_keeps_its_fingerprint_when_its_line_moves() -> None:

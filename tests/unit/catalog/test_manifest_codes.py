@@ -67,6 +67,7 @@ OF_THE_FILE: dict[str, tuple[str | bytes, int]] = {  # and how many tools are lo
     "manifest-not-json": ("[{'name': 'x'}]", 0),
     "manifest-too-deep": ("[" * 33 + "]" * 33, 0),
     "manifest-key-duplicate": ('[{"name": "x", "name": "good", "description": "d"}]', 1),
+    "manifest-half-character": (r'[{"name": "good", "description": "a\ud800"}]', 1),
     "manifest-not-array": (json.dumps({"tools": [GOOD]}), 1),
     "manifest-unrelated": ('{"bash": true}', 0),
     "manifest-too-many-tools": (json.dumps([{**GOOD, "name": f"t{n}"} for n in range(129)]), 128),

@@ -331,9 +331,22 @@ def test_half_a_character_becomes_a_sign_for_it() -> None:
     text = (
         r'[{"name": "t", "description": "a\ud83d", "parameters": {"p": {"type": "string", "description": "d",'
     )
-    tool = parse_manifest(text + r' "enum": ["\udfff", 1], "default": null}}}]', "s").tools[0]
+    manifest = parse_manifest(text + r' "enum": ["\udfff", 1], "default": null}}}]', "s")
+    tool = manifest.tools[0]
+    assert [item.code for item in manifest.diagnostics] == ["manifest-half-character"]
     assert tool.description == "a\N{REPLACEMENT CHARACTER}"
     assert tool.parameters["p"]["enum"] == ["\N{REPLACEMENT CHARACTER}", 1]
+
+
+@pytest.mark.parametrize(
+    ("written", "said"), [(r"\ud83d\ude00", []), ("a\ud83d", ["manifest-half-character"])]
+)
+def test_two_halves_make_a_character_and_one_is_said_however_it_is_written(
+    written: str, said: list[str]
+) -> None:
+    manifest = parse_manifest(f'[{{"name": "t", "description": "{written}"}}]', "s")
+    assert [item.code for item in manifest.diagnostics] == said
+    assert manifest.tools[0].description in {"\N{GRINNING FACE}", "a\N{REPLACEMENT CHARACTER}"}
 
 
 def test_a_byte_order_mark_is_taken() -> None:
