@@ -19,4 +19,4 @@ PYTHON
 find / -xdev ! -type l -perm /6000 -exec chmod ug-s {} +
 mkdir -p /workspace /skills
 # runc gives a tmpfs the mode of the directory it covers, whatever mode it was asked for.
-chmod 0700 /workspace /tmp
+chmod 0700 /workspace

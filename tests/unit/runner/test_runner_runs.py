@@ -125,7 +125,8 @@ def test_a_run_has_a_session_of_its_own_and_default_signals(host: Host) -> None:
 
 
 def test_a_program_is_the_first_to_go_when_memory_ends(host: Host) -> None:
-    assert host.run("sh", "-c", "sleep 0.05; cat /proc/self/oom_score_adj").stdout == b"1000\n"
+    assert host.run("sh", "-c", "(cat /proc/self/oom_score_adj; :)").stdout == b"1000\n"
+    assert host.run("sh", "-c", f"sleep 0.1; cat /proc/{host.process.pid}/oom_score_adj").stdout == b"0\n"
 
 
 def test_standard_input_arrives_whole(host: Host) -> None:
