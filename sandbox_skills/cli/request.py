@@ -37,15 +37,24 @@ def invocation(argv: Sequence[str], command: str | None, script: str | None) -> 
     return Argv(tuple(argv))
 
 
-def environment(pairs: Iterable[str], files: Iterable[Path]) -> dict[str, str]:
-    """Returns the variables for a run: those of the files in their order, then NAME and K=V in theirs."""
-    values: dict[str, str] = {}
+def environment(pairs: Iterable[str], files: Iterable[Path]) -> tuple[dict[str, str], dict[str, str]]:
+    """Returns the variables for a run: those of K=V, then those of NAME and of files, which no record may show.
+
+    Of one name that is given twice the later counts, and files come before options.
+    """
+    shown: dict[str, str] = {}
+    hidden: dict[str, str] = {}
     for path in files:
-        values |= read_env_file(path)
+        hidden |= read_env_file(path)
     for pair in pairs:
         name, given, value = pair.partition("=")
-        values |= {name: value} if given else caller_environment([name])
-    return values
+        hidden.pop(name, None)
+        shown.pop(name, None)
+        if given:
+            shown[name] = value
+        else:
+            hidden |= caller_environment([name])
+    return shown, hidden
 
 
 def input_of(text: str) -> Input:

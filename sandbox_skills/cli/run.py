@@ -57,10 +57,12 @@ def run(options: GlobalOptions, skill: str, wanted: RunOptions) -> int:
     """Runs a command of a skill and returns its exit code; everything is checked before anything starts."""
     settings = options.settings()
     outputs = wanted.outputs or ((EVERY_OUTPUT,) if wanted.out_dir is not None else ())
+    env, grants = environment(wanted.env, wanted.env_files)
     request = RunRequest(
         invocation=invocation(wanted.argv, wanted.command, wanted.script),
         cwd=wanted.cwd,
-        env=environment(wanted.env, wanted.env_files),
+        env=env,
+        grants=grants,
         inputs=tuple(map(input_of, wanted.inputs)),
         outputs=outputs,
         out_dir=output_directory(wanted.out_dir or Path()) if outputs else None,

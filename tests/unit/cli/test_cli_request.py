@@ -35,8 +35,15 @@ def test_later_variables_win_and_the_command_line_beats_files(
     first.write_text("A=file1\nB=file1\nC=file1\n", encoding="utf-8")
     second.write_text("B=file2\nC=file2\n", encoding="utf-8")
     monkeypatch.setenv("D", "mine")
-    values = environment(["C=line1", "E=x=y", "C=line2", "D", "EMPTY="], [first, second])
-    assert values == {"A": "file1", "B": "file2", "C": "line2", "D": "mine", "E": "x=y", "EMPTY": ""}
+    shown, hidden = environment(["C=line1", "E=x=y", "C=line2", "D", "EMPTY="], [first, second])
+    assert shown == {"C": "line2", "E": "x=y", "EMPTY": ""}
+    assert hidden == {"A": "file1", "B": "file2", "D": "mine"}
+
+
+def test_of_a_variable_given_both_ways_the_later_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("D", "mine")
+    assert environment(["D", "D=line"], []) == ({"D": "line"}, {})
+    assert environment(["D=line", "D"], []) == ({}, {"D": "mine"})
 
 
 def test_a_variable_that_the_caller_has_not_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
