@@ -27,11 +27,19 @@ if TYPE_CHECKING:
         SandboxSpec,
         Signalled,
         Stopped,
+        TerminalSize,
     )
     from sandbox_skills.wiring import Live, opened
     from sandbox_skills.workspace.input_refs import InputRef
     from sandbox_skills.workspace.inputs import Input
+    from sandbox_skills.workspace.interactive import (
+        Interaction,
+        InteractiveProgram,
+        InteractivePrograms,
+        Poll,
+    )
     from sandbox_skills.workspace.kept_session import SessionPolicy
+    from sandbox_skills.workspace.live_output import LiveOutput, OutputChunk, OutputGap
     from sandbox_skills.workspace.live_session import LiveSession
     from sandbox_skills.workspace.manager import (
         Argv,
@@ -61,11 +69,14 @@ _HOMES = {
         "SandboxSpec",
         "Signalled",
         "Stopped",
+        "TerminalSize",
     ),
     "wiring": ("Live", "opened"),
     "workspace.input_refs": ("InputRef",),
     "workspace.inputs": ("Input",),
+    "workspace.interactive": ("Interaction", "InteractiveProgram", "InteractivePrograms", "Poll"),
     "workspace.kept_session": ("SessionPolicy",),
+    "workspace.live_output": ("LiveOutput", "OutputChunk", "OutputGap"),
     "workspace.live_session": ("LiveSession",),
     "workspace.manager": (
         "Argv",
@@ -93,12 +104,19 @@ __all__ = [
     "GuaranteeError",
     "Input",
     "InputRef",
+    "Interaction",
+    "InteractiveProgram",
+    "InteractivePrograms",
     "Limits",
     "Live",
+    "LiveOutput",
     "LiveSession",
     "Outcome",
+    "OutputChunk",
+    "OutputGap",
     "OutputRequest",
     "OutputSpec",
+    "Poll",
     "RequestError",
     "RunRequest",
     "RunResult",
@@ -117,6 +135,7 @@ __all__ = [
     "Signalled",
     "Snapshot",
     "Stopped",
+    "TerminalSize",
     "WorkspaceManager",
     "load_settings",
     "opened",

@@ -43,6 +43,8 @@ def report(result: RunResult, limits: CollectLimits, unmatched: Sequence[str]) -
     if hit:
         guessed = result.outcome.limits_guessed
         yield f"limits hit: {', '.join(f'{name} (a guess)' if name in guessed else name for name in hit)}"
+    for hint in result.hints:
+        yield f"hint: {hint} — {hint.advice}"
     match result.outcome.ending:
         case Stopped(reason):
             yield f"stopped: {reason.replace('_', ' ')}"

@@ -37,7 +37,7 @@ class SessionPolicy:
     """How long sessions last, in seconds, and what one takes at a time.
 
     `serialise` lets a second run wait for its turn, `refuse` answers SessionBusyError. `parallel` runs both, as far
-    as the engine lets a box have several.
+    as the engine lets a box have several. Nothing waits for the end of an interactive program.
     """
 
     idle_seconds: float = 900.0  # a conversation that pauses longer has usually ended
@@ -90,6 +90,7 @@ class KeptSession:
         self._joining = 0
         self._users = 0
         self._running = 0
+        self._talking = 0
         self._born = self._used = time.monotonic()
         self._lasted = ""
 
@@ -168,7 +169,10 @@ class KeptSession:
         return age if self._users else min(age, self._used + self._policy.idle_seconds - now)
 
     async def _expire(self, session: Session) -> None:
-        """Takes no more runs, lets those under way end, and keeps the files where there is a place for them."""
+        """Takes no more runs, lets those under way end, and keeps the files where there is a place for them.
+
+        Interactive programs are not waited for: they may be waiting themselves.
+        """
         self._state = "expired"
         aged = time.monotonic() - self._born >= self._policy.max_age_seconds
         self._lasted = (
@@ -179,6 +183,7 @@ class KeptSession:
         while self._running:
             self._changed.clear()
             await self._changed.wait()
+        await session.programs.aclose()
         if self._snapshots is None or not session.sandbox.alive:
             return
         try:
@@ -220,24 +225,50 @@ class KeptSession:
     @asynccontextmanager
     async def turn(self, session: Session) -> AsyncGenerator[None]:
         """Gives the session to one run at a time; raises why it cannot be used."""
-        self._check(session)
+        self._check_free(session)
+        async with self._alone(session):
+            self._running += 1
+            try:
+                yield
+            finally:
+                self._running -= 1
+
+    @asynccontextmanager
+    async def conversation(self, session: Session) -> AsyncGenerator[None]:
+        """Gives the session to an interactive program as `turn` does, but nothing waits behind it."""
+        self._check_free(session)
+        self._talking += 1
+        try:
+            async with self._alone(session):
+                yield
+        finally:
+            self._talking -= 1
+
+    @asynccontextmanager
+    async def _alone(self, session: Session) -> AsyncGenerator[None]:
+        with self.held(session):
+            async with nullcontext() if self._policy.concurrency == "parallel" else self._lock:
+                self.check(session)
+                yield
+
+    def _check_free(self, session: Session) -> None:
+        self.check(session)
+        if self._policy.concurrency == "parallel":
+            return
+        if self._talking:
+            raise SessionBusyError(
+                f"an interactive program runs in session {self.id!r}",
+                hint="let it end, or kill it; the setting session.concurrency allows both at once",
+            )
         if self._policy.concurrency == "refuse" and self._lock.locked():
             raise SessionBusyError(
                 f"a run is under way in session {self.id!r}", hint="wait until it has ended"
             )
-        with self.held(session):
-            async with nullcontext() if self._policy.concurrency == "parallel" else self._lock:
-                self._check(session)
-                self._running += 1
-                try:
-                    yield
-                finally:
-                    self._running -= 1
 
     @contextmanager
     def held(self, session: Session) -> Generator[None]:
         """Keeps the session from being idle while the block lasts; raises why it cannot be used."""
-        self._check(session)
+        self.check(session)
         self._users += 1
         try:
             yield
@@ -246,7 +277,8 @@ class KeptSession:
             self._used = time.monotonic()
             self._changed.set()
 
-    def _check(self, session: Session) -> None:
+    def check(self, session: Session) -> None:
+        """Raises why the session cannot be used, if it cannot."""
         if not self.over and not session.sandbox.alive:
             self.end("lost")
         if self.over:

@@ -1,8 +1,9 @@
-"""What users of a session hold: runs one after another, snapshots, and the end."""
+"""What users of a session hold: runs one after another, interactive programs, snapshots, and the end."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sandbox_skills.errors import SandboxLostError
@@ -11,15 +12,18 @@ from sandbox_skills.workspace.snapshot import take_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from sandbox_skills.catalog.pins import Pin
     from sandbox_skills.engines.base import OutputSink
+    from sandbox_skills.spec import TerminalSize
     from sandbox_skills.telemetry import AuditLog
+    from sandbox_skills.workspace.interactive import InteractiveProgram, InteractivePrograms
     from sandbox_skills.workspace.kept_session import KeptSession, SessionInfo
     from sandbox_skills.workspace.request import RunRequest
     from sandbox_skills.workspace.result import RunResult
-    from sandbox_skills.workspace.session import Session
+    from sandbox_skills.workspace.session import Execution, Session
     from sandbox_skills.workspace.snapshot import Snapshot, SnapshotLimits
     from sandbox_skills.workspace.staging import StagedSkill
 
@@ -59,13 +63,51 @@ class LiveSession:
 
         A box that is lost meanwhile is a SessionLostError.
         """
+        execution = partial(self._session.sandbox.run, on_output=on_output)
+        return await self._run_by(execution, staged, request, turn=self._kept.turn(self._session))
+
+    async def start_program(
+        self,
+        staged: StagedSkill,
+        request: RunRequest,
+        *,
+        tty: TerminalSize | None = None,
+        sink: OutputSink | None = None,
+    ) -> InteractiveProgram[RunResult]:
+        """Starts a command to talk to as `Session.start_program` does, when it is its turn.
+
+        The session is not idle while it lives. Unless runs are parallel, others are refused by SessionBusyError until
+        it has ended: it may be waiting for whoever would wait for it.
+        """
+
+        async def life(program: InteractiveProgram[RunResult]) -> RunResult:
+            execution = partial(program.run_in, self._session.sandbox)
+            turn = self._kept.conversation(self._session)
+            return await self._run_by(execution, staged, request, turn=turn)
+
+        return await self._session.programs.launch(life, tty=tty, sink=sink)
+
+    @property
+    def programs(self) -> InteractivePrograms[RunResult]:
+        """The interactive programs of all who use the session, by their ids; `start_program` adds to them."""
+        self._kept.check(self._session)
+        return self._session.programs
+
+    async def _run_by(
+        self,
+        execution: Execution,
+        staged: StagedSkill,
+        request: RunRequest,
+        *,
+        turn: AbstractAsyncContextManager[None],
+    ) -> RunResult:
         tenant = self._kept.tenant
         with audited(self._audit, request, tenant=tenant, session=self.id) as run:
             run.staged = staged
-            async with self._kept.turn(self._session):
+            async with turn:
                 run.elsewhere = True
                 try:
-                    result = await self._session.run(staged, request, on_output=on_output)
+                    result = await self._session.run_by(execution, staged, request)
                 except SandboxLostError as error:
                     self._kept.end("lost")
                     raise self._kept.error() from error
@@ -75,7 +117,7 @@ class LiveSession:
 
     @contextmanager
     def held(self) -> Generator[Session]:
-        """Gives the session for something that is no run, such as an interactive program.
+        """Gives the session for something that is no run, such as work on its files.
 
         It is not idle meanwhile, but takes runs, closes and grows old as ever.
         """

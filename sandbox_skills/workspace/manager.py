@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
@@ -103,8 +104,10 @@ class WorkspaceManager:
         async with AsyncExitStack() as stack:
             with span("workspace.create"):
                 sandbox = await stack.enter_async_context(self._engine.open(spec))
+            session = Session(self, sandbox, tenant=tenant, name=name or spec.run)
+            await stack.enter_async_context(session.programs)
             try:
-                yield Session(self, sandbox, tenant=tenant, name=name or spec.run)
+                yield session
             finally:
                 with span("workspace.cleanup"):
                     await stack.aclose()
@@ -131,7 +134,8 @@ class WorkspaceManager:
             say("starting a sandbox")
             async with self.session(tenant=tenant) as session:
                 say("running")
-                return await session.execute(run, run.ready, on_output)
+                execution = partial(session.sandbox.run, on_output=on_output)
+                return await session.execute(execution, run, run.ready)
 
     async def prepare(self, staged: StagedSkill, request: RunRequest, *, tenant: str) -> ReadyRun:
         """Checks a request against a staged skill, for a session without a past; raises RequestError.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
+from sandbox_skills.engines.cancellation import together
 from sandbox_skills.errors import SandboxSkillsError
 from sandbox_skills.spec import Collection, Exited, Stopped
 from sandbox_skills.telemetry import annotate, span
@@ -12,6 +13,7 @@ from sandbox_skills.workspace.editor import editor_files
 from sandbox_skills.workspace.hints import hints
 from sandbox_skills.workspace.in_box import private_copy
 from sandbox_skills.workspace.input_stage import stage_inputs
+from sandbox_skills.workspace.interactive import InteractivePrograms
 from sandbox_skills.workspace.layout import DIRECTORIES, SKILLS_DIR, run_directory, skill_link
 from sandbox_skills.workspace.memory import WorkspaceMemory
 from sandbox_skills.workspace.outputs import collect_outputs
@@ -20,13 +22,14 @@ from sandbox_skills.workspace.result import RunResult
 from sandbox_skills.workspace.run_audit import audited
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable
     from pathlib import Path
 
     from sandbox_skills.catalog.pins import Pin
     from sandbox_skills.engines.base import OutputSink, Sandbox
-    from sandbox_skills.spec import Ending, Outcome
+    from sandbox_skills.spec import Command, Ending, Limits, Outcome, TerminalSize
     from sandbox_skills.workspace.inputs import StagedInput
+    from sandbox_skills.workspace.interactive import InteractiveProgram
     from sandbox_skills.workspace.manager import WorkspaceManager
     from sandbox_skills.workspace.outputs import CollectedFile
     from sandbox_skills.workspace.ready import ReadyRun
@@ -35,8 +38,17 @@ if TYPE_CHECKING:
     from sandbox_skills.workspace.staging import StagedSkill
 
 
+class Execution(Protocol):
+    """How a command that is ready is run to its end: by itself as `Sandbox.run` does, or talked to."""
+
+    def __call__(self, command: Command, *, limits: Limits) -> Awaitable[Outcome]: ...
+
+
 class Session:
-    """One workspace: the files of one sandbox, kept over its runs. `name` is what audit events call it."""
+    """One workspace: the files of one sandbox, kept over its runs. `name` is what audit events call it.
+
+    `programs` are the interactive ones: found by their ids, killed, and ended with the session.
+    """
 
     def __init__(self, manager: WorkspaceManager, sandbox: Sandbox, *, tenant: str, name: str = "") -> None:
         self._manager = manager
@@ -44,6 +56,7 @@ class Session:
         self.name = name
         self.sandbox = sandbox
         self.memory = WorkspaceMemory()
+        self.programs = InteractivePrograms[RunResult](sandbox)
 
     async def stage(self, skill_dir: Path, *, pin: Pin | None = None) -> StagedSkill:
         """Copies a skill into the store, unless it is there; this session can run it at once.
@@ -60,28 +73,51 @@ class Session:
         A command that fails is a result. Raises RequestError before the command is started, EngineError when the
         sandbox fails, OutputError when all is done but the host cannot keep an output.
         """
+        return await self.run_by(partial(self.sandbox.run, on_output=on_output), staged, request)
+
+    async def start_program(
+        self,
+        staged: StagedSkill,
+        request: RunRequest,
+        *,
+        tty: TerminalSize | None = None,
+        sink: OutputSink | None = None,
+    ) -> InteractiveProgram[RunResult]:
+        """Starts one command of a staged skill to talk to; once it has ended, or was killed, its result is there.
+
+        It is a run with a run's limits, whose input is `request.stdin` and then what is written; `sink` hears its
+        output live. Raises as `run` does where it cannot be started, QuotaError for one program too many; what a
+        run would raise later, polls do.
+        """
+
+        async def life(program: InteractiveProgram[RunResult]) -> RunResult:
+            return await self.run_by(partial(program.run_in, self.sandbox), staged, request)
+
+        return await self.programs.launch(life, tty=tty, sink=sink)
+
+    async def run_by(self, execution: Execution, staged: StagedSkill, request: RunRequest) -> RunResult:
+        """Runs as `run` does, by an execution in this session's sandbox."""
         audit = self._manager.services.audit
         with audited(audit, request, tenant=self._tenant, session=self.name) as run:
             run.staged = staged
             ready = await self._manager.check(staged, request, self.memory, tenant=self._tenant)
-            return await self.execute(run, ready, on_output)
+            return await self.execute(execution, run, ready)
 
     async def run_ready(self, ready: ReadyRun, *, on_output: OutputSink | None = None) -> RunResult:
         """Runs what `WorkspaceManager.prepare` has checked, once. Raises as `run` does."""
         audit = self._manager.services.audit
         with audited(audit, ready.request, tenant=self._tenant, session=self.name) as run:
             run.staged = ready.staged
-            return await self.execute(run, ready, on_output)
+            return await self.execute(partial(self.sandbox.run, on_output=on_output), run, ready)
 
-    async def execute(self, run: AuditedRun, ready: ReadyRun, on_output: OutputSink | None) -> RunResult:
+    async def execute(self, execution: Execution, run: AuditedRun, ready: ReadyRun) -> RunResult:
         """Runs what was checked and tells `run` how far it came; whoever made `run` writes it down."""
         run.ready = ready
         staged = await self.bring(ready)
         with span("workspace.run", **_about(ready)) as current:
             # One round trip for both: a box takes up messages in the order in which they were begun.
-            notes, outcome = await asyncio.gather(
-                self.make_places(ready),
-                self.sandbox.run(ready.command, limits=ready.limits, on_output=on_output),
+            notes, outcome = await together(
+                self.make_places(ready), execution(ready.command, limits=ready.limits)
             )
             run.outcome = outcome
             printed = outcome.stdout_bytes + outcome.stderr_bytes

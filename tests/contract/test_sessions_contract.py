@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from sandbox_skills.engines.fake import FakeSandbox
 from sandbox_skills.errors import (
     EngineUnavailableError,
     QuotaError,
@@ -19,114 +17,18 @@ from sandbox_skills.errors import (
     SessionLostError,
     SnapshotError,
 )
-from sandbox_skills.spec import Exited, Limits, Outcome, Stopped
+from sandbox_skills.spec import Outcome, Stopped
 from sandbox_skills.workspace import sessions as module
-from sandbox_skills.workspace.kept_session import SessionPolicy
-from sandbox_skills.workspace.manager import Argv, RunRequest, Services, WorkspaceManager
-from sandbox_skills.workspace.sessions import SessionManager
+from sandbox_skills.workspace.manager import Argv, RunRequest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from sandbox_skills.engines.base import Engine, Sandbox
-    from sandbox_skills.spec import SandboxSpec
-    from sandbox_skills.telemetry import AuditEvent
-    from sandbox_skills.workspace.live_session import LiveSession
-    from sandbox_skills.workspace.staging import SkillStore
+    from tests.contract.conftest import World
 
 pytestmark = pytest.mark.anyio
 
 TRUE = RunRequest(Argv(("true",)))
 SLEEP = RunRequest(Argv(("sleep", "0.3")))
 LONG = RunRequest(Argv(("sleep", "30")))
-POLICY = SessionPolicy(idle_seconds=60, max_age_seconds=120)
-
-
-class Audit:
-    def __init__(self) -> None:
-        self.events: list[AuditEvent] = []
-
-    def record(self, event: AuditEvent) -> None:
-        self.events.append(event)
-
-
-class Counting:
-    """An engine that counts the boxes it opens, and can be told to fail or to take its time."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self.opened = 0
-        self.now = 0
-        self.failing = False
-        self.slow = 0.0
-        self.boxes: list[Sandbox] = []
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._engine, name)
-
-    @asynccontextmanager
-    async def open(self, spec: SandboxSpec) -> AsyncIterator[Sandbox]:
-        if self.failing:
-            raise EngineUnavailableError("the engine is away")
-        self.now += 1
-        try:
-            await asyncio.sleep(self.slow)
-            async with self._engine.open(spec) as sandbox:
-                self.opened += 1
-                self.boxes.append(sandbox)
-                yield sandbox
-        finally:
-            self.now -= 1
-
-
-class World:
-    """An engine, a manager on it, and session managers that a test opens."""
-
-    def __init__(self, engine: Engine, store: SkillStore, spec: SandboxSpec, folder: Path) -> None:
-        self.engine = Counting(engine)
-        self.audit = Audit()
-        self.folder = folder
-        self.manager = WorkspaceManager(
-            self.engine,  # type: ignore[arg-type]  # it hands on what it does not have
-            store,
-            spec=spec,
-            limits=Limits(wall_seconds=15),
-            services=Services(audit=self.audit),
-        )
-
-    @asynccontextmanager
-    async def sessions(self, policy: SessionPolicy = POLICY) -> AsyncIterator[SessionManager]:
-        async with SessionManager(self.manager, policy=policy, snapshots=self.folder / "kept") as sessions:
-            yield sessions
-        assert self.engine.now == 0
-        assert list(self.folder.glob("kept/*")) == []
-
-    async def run(self, session: LiveSession, request: RunRequest = TRUE) -> bytes:
-        """Returns what a run of the skill prints; it must exit with 0."""
-        result = await session.run(await session.stage(self.folder / "skill"), request)
-        assert result.outcome.ending == Exited(0), result.outcome
-        return result.outcome.stdout
-
-    async def write(self, session: LiveSession, name: str, text: str) -> None:
-        await self.run(session, RunRequest(Argv(("tee", f"/workspace/{name}")), stdin=text.encode()))
-
-    async def read(self, session: LiveSession, name: str) -> str:
-        return (await self.run(session, RunRequest(Argv(("cat", f"/workspace/{name}"))))).decode()
-
-
-@pytest.fixture
-def world(engine: Engine, store: SkillStore, spec: SandboxSpec, tmp_path: Path) -> World:
-    (tmp_path / "skill").mkdir()
-    (tmp_path / "skill" / "SKILL.md").write_text("x")
-    return World(engine, store, spec, tmp_path)
-
-
-async def expired(sessions: SessionManager) -> None:
-    """Waits until no session of the tenant lives."""
-    async with asyncio.timeout(10):
-        while sessions._kept:  # noqa: ASYNC110  # nobody is told of an expiry
-            await asyncio.sleep(0.01)
 
 
 class TestUse:
@@ -166,7 +68,7 @@ class TestUse:
         assert [event.status for event in world.audit.events] == ["ended"] * 3
 
     async def test_or_are_refused_where_that_is_the_policy(self, world: World) -> None:
-        async with world.sessions(replace(POLICY, concurrency="refuse")) as sessions:
+        async with world.sessions(replace(world.policy, concurrency="refuse")) as sessions:
             session = await sessions.open("a", tenant="t")
             first = asyncio.ensure_future(world.run(session, SLEEP))
             await asyncio.sleep(0.1)
@@ -177,7 +79,7 @@ class TestUse:
         assert [event.code for event in world.audit.events] == ["session_busy", "", ""]
 
     async def test_one_session_too_many_is_refused(self, world: World) -> None:
-        async with world.sessions(replace(POLICY, max_per_tenant=1)) as sessions:
+        async with world.sessions(replace(world.policy, max_per_tenant=1)) as sessions:
             await sessions.open("a", tenant="t")
             await sessions.open("a", tenant="t")
             with pytest.raises(QuotaError):
@@ -201,14 +103,27 @@ class TestUse:
             assert await world.read(session, "out/x") == "kept"
         assert [event.status for event in world.audit.events] == ["ended", "cancelled", "cancelled", "ended"]
 
+    async def test_a_run_that_is_cancelled_at_any_moment_is_over_when_that_is_said(
+        self, world: World
+    ) -> None:
+        async with world.manager.session(tenant="t") as session:
+            staged = await session.stage(world.folder / "skill")
+            for moment in range(12):
+                running = asyncio.ensure_future(session.run(staged, LONG))
+                for _ in range(moment):
+                    await asyncio.sleep(0)
+                running.cancel()
+                await asyncio.wait([running])
+                assert (await session.run(staged, TRUE)).outcome.ok
+
 
 class TestEnds:
     async def test_an_idle_session_expires_and_that_is_said(self, world: World) -> None:
-        async with world.sessions(replace(POLICY, idle_seconds=0.2)) as sessions:
+        async with world.sessions(replace(world.policy, idle_seconds=0.2)) as sessions:
             session = await sessions.open("a", tenant="t")
             await world.run(session, replace(SLEEP, invocation=Argv(("sleep", "0.4"))))
             assert len(sessions.sessions(tenant="t")) == 1
-            await expired(sessions)
+            await world.expired(sessions)
             assert world.engine.now == 0
             with pytest.raises(SessionExpiredError, match=r"0\.2 s without a run"):
                 await world.run(session)
@@ -219,20 +134,20 @@ class TestEnds:
         assert [event.code for event in world.audit.events] == ["", "session_expired"]
 
     async def test_one_that_is_held_is_not_idle(self, world: World) -> None:
-        async with world.sessions(replace(POLICY, idle_seconds=0.2)) as sessions:
+        async with world.sessions(replace(world.policy, idle_seconds=0.2)) as sessions:
             session = await sessions.open("a", tenant="t")
             with session.held() as held:
                 await asyncio.sleep(0.4)
                 assert await held.sandbox.ping() >= 0
                 await world.run(session)
-            await expired(sessions)
+            await world.expired(sessions)
             with pytest.raises(SessionExpiredError), session.held():
                 pass
 
     async def test_it_goes_on_from_what_it_left(self, world: World) -> None:
-        async with world.sessions(replace(POLICY, idle_seconds=0.3)) as sessions:
+        async with world.sessions(replace(world.policy, idle_seconds=0.3)) as sessions:
             await world.write(await sessions.open("a", tenant="t"), "work/x", "kept")
-            await expired(sessions)
+            await world.expired(sessions)
             with pytest.raises(SessionExpiredError) as raised:
                 await sessions.open("a", tenant="t")
             assert raised.value.resumable
@@ -244,7 +159,7 @@ class TestEnds:
             assert not left.path.exists()
 
     async def test_one_that_grows_too_old_ends_after_its_run(self, world: World) -> None:
-        policy = replace(POLICY, max_age_seconds=0.5)
+        policy = replace(world.policy, max_age_seconds=0.5)
         async with world.sessions(policy) as sessions:
             session = await sessions.open("a", tenant="t")
             last = asyncio.ensure_future(world.run(session, RunRequest(Argv(("sleep", "1.5")))))
@@ -256,7 +171,7 @@ class TestEnds:
             await last
             with pytest.raises(SessionExpiredError):
                 await late
-            await expired(sessions)
+            await world.expired(sessions)
 
     async def test_closing_ends_what_runs_and_frees_the_name(self, world: World) -> None:
         async with world.sessions() as sessions:
@@ -305,7 +220,7 @@ class TestEnds:
             assert world.engine.now == 1
             opening[1].cancel()
             await asyncio.wait(opening)
-            await expired(sessions)
+            await world.expired(sessions)
             assert (world.engine.now, world.engine.opened) == (0, 0)
             await world.run(await sessions.open("a", tenant="t"))
 
@@ -316,7 +231,7 @@ class TestEnds:
             opening.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await opening
-            await expired(sessions)
+            await world.expired(sessions)
 
 
 class TestLost:
@@ -332,12 +247,12 @@ class TestLost:
             assert path.stat().st_mode & 0o777 == 0o600
             running = asyncio.ensure_future(world.run(session, LONG))
             await asyncio.sleep(0.2)
-            self.lose(world.engine.boxes[-1], request)
+            world.lose(request)
             with pytest.raises(SessionLostError):
                 await running
             with pytest.raises(SessionLostError):
                 await world.run(session)
-            await expired(sessions)
+            await world.expired(sessions)
             with pytest.raises(SessionLostError):
                 await sessions.open("a", tenant="t")
             with pytest.raises(SnapshotError, match="no such snapshot"):
@@ -352,16 +267,6 @@ class TestLost:
                 await sessions.open("a", tenant="t", restore=snapshot)
         assert path.exists()
         path.unlink()
-
-    @staticmethod
-    def lose(sandbox: Sandbox, request: pytest.FixtureRequest) -> None:
-        """Takes the box away from outside, as a daemon or an operator may."""
-        if isinstance(sandbox, FakeSandbox):
-            sandbox.lose()
-            return
-        daemon = request.getfixturevalue("daemon")
-        (row,) = daemon.containers(filters={"label": f"sandbox-skills.sandbox={sandbox.id}"}) or [None]
-        daemon.kill(row["Id"])
 
 
 async def test_a_run_that_takes_its_box_along_ends_the_session(
@@ -379,16 +284,16 @@ async def test_a_run_that_takes_its_box_along_ends_the_session(
         assert (await session.run(staged, TRUE)).outcome == died
         with pytest.raises(SessionLostError):
             await session.run(staged, TRUE)
-        await expired(sessions)
+        await world.expired(sessions)
         assert sessions.sessions(tenant="t") == ()
 
 
 async def test_only_so_many_ends_are_remembered(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_REMEMBERED", 1)
-    async with world.sessions(replace(POLICY, idle_seconds=0.05)) as sessions:
+    async with world.sessions(replace(world.policy, idle_seconds=0.05)) as sessions:
         for name in ("a", "b"):
             await sessions.open(name, tenant="t")
-            await expired(sessions)
+            await world.expired(sessions)
         assert len(list(world.folder.glob("kept/*/*.tar"))) == 1
         with pytest.raises(SessionExpiredError):
             await sessions.open("b", tenant="t")
@@ -398,7 +303,7 @@ async def test_only_so_many_ends_are_remembered(world: World, monkeypatch: pytes
 
 
 async def test_leaving_the_manager_waits_for_no_run_of_a_session_that_is_too_old(world: World) -> None:
-    async with world.sessions(replace(POLICY, max_age_seconds=0.2)) as sessions:
+    async with world.sessions(replace(world.policy, max_age_seconds=0.2)) as sessions:
         session = await sessions.open("a", tenant="t")
         running = asyncio.ensure_future(world.run(session, LONG))
         await asyncio.sleep(0.5)

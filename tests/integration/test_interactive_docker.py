@@ -8,7 +8,7 @@ import resource
 import sys
 import time
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
@@ -17,9 +17,11 @@ from sandbox_skills.errors import SandboxLostError
 from sandbox_skills.spec import MIB, Command, Exited, Limits, SandboxSpec, Stopped, TerminalSize
 from sandbox_skills.workspace.interactive import InteractivePrograms
 from sandbox_skills.workspace.interactive.lines import MAX_LINES
+from sandbox_skills.workspace.manager import Argv, RunRequest, WorkspaceManager
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
+    from pathlib import Path
 
     import docker
 
@@ -36,6 +38,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.docker]
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/workspace/home", "LANG": "C.UTF-8", "PS1": "$ "}
 
 TTY = TerminalSize()
+
+T = TypeVar("T")
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +78,7 @@ async def started(
     return await programs.start(command, on_exit=as_it_is, tty=TTY, limits=limits or Limits(wall_seconds=60))
 
 
-async def said(program: Program, pattern: str) -> Poll[Outcome]:
+async def said(program: InteractiveProgram[T], pattern: str) -> Poll[T]:
     """Polls until what was said since the last poll matches."""
     text = ""
     async with asyncio.timeout(10):
@@ -86,7 +90,7 @@ async def said(program: Program, pattern: str) -> Poll[Outcome]:
             assert poll.status == "running", text
 
 
-async def ended(program: Program) -> Poll[Outcome]:
+async def ended(program: InteractiveProgram[T]) -> Poll[T]:
     async with asyncio.timeout(15):
         while (poll := await program.poll(yield_seconds=5, limit=10_000)).status == "running":
             pass
@@ -188,6 +192,27 @@ class TestTalking:
             poll = await ended(program)
             assert poll.result is not None
             assert poll.result.ending == Exited(0)
+
+
+async def test_what_was_typed_into_an_interpreter_of_a_skill_is_collected(
+    engine: Engine, store: SkillStore, tmp_path: Path
+) -> None:
+    (tmp_path / "sums").mkdir()
+    (tmp_path / "sums" / "SKILL.md").write_text("x")
+    (tmp_path / "sums" / "sums.py").write_text("total = 40 + 2\n")
+    request = RunRequest(Argv(("python3", "-q")), outputs=("out/*",))
+    async with WorkspaceManager(engine, store).session(tenant="t") as session:
+        staged = await session.stage(tmp_path / "sums")
+        program = await session.start_program(staged, request, tty=TTY)
+        for line in ("import sums, os", "os.chdir(os.environ['OUTPUT_DIR'])", "f = open('x.txt', 'w')"):
+            await said(program, r">>> $")
+            await program.write(line, submit=True)
+        await said(program, r">>> $")
+        await program.write("print(sums.total, file=f); f.close(); exit(3)", submit=True)
+        poll = await ended(program)
+    assert poll.result is not None
+    assert poll.result.outcome.ending == Exited(3)
+    assert [(str(file.path), file.data) for file in poll.result.files] == [("out/x.txt", b"42\n")]
 
 
 class TestFloods:

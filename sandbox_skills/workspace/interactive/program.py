@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
-from sandbox_skills.errors import SandboxLostError
+from sandbox_skills.errors import SessionClosedError
 from sandbox_skills.workspace.interactive.escapes import plain
 from sandbox_skills.workspace.interactive.lines import LineBuffer
 from sandbox_skills.workspace.interactive.prompts import WINDOW, detect
 
 if TYPE_CHECKING:
-    from sandbox_skills.engines.base import OutputSink, Process
-    from sandbox_skills.spec import Outcome, TerminalSize
+    from sandbox_skills.engines.base import OutputSink, Process, Sandbox
+    from sandbox_skills.spec import Command, Limits, Outcome, TerminalSize
     from sandbox_skills.workspace.interactive.lines import Lines
     from sandbox_skills.workspace.interactive.prompts import Interaction
 
@@ -32,6 +32,9 @@ POLL_LINES = 40
 
 KILL_SECONDS = 2.0
 """Time to tidy up, from the request to end until SIGKILL."""
+
+PLAIN_TERMINAL = "dumb"
+"""TERM of a program whose caller says nothing: its output is read as text. A full-screen program needs another."""
 
 Status = Literal["running", "exited", "killed"]
 
@@ -69,6 +72,7 @@ class InteractiveProgram(Generic[T]):
         self._process: Process | None = None
         self._outcome: Outcome | None = None
         self._end: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._begun = asyncio.Event()
         self._over = asyncio.Event()
         self._changed = asyncio.Event()
         self._killed = False
@@ -80,9 +84,24 @@ class InteractiveProgram(Generic[T]):
 
     # What its owner calls.
 
-    def attach(self, process: Process) -> None:
-        """Takes the process that was started for it; output may have come before."""
-        self._process = process
+    async def run_in(self, sandbox: Sandbox, command: Command, *, limits: Limits | None = None) -> Outcome:
+        """Runs its command to the end, as `Sandbox.run` does; once. `command.stdin` is what it gets first."""
+        started = sandbox.start(
+            _with_terminal(command, self._tty), limits=limits, tty=self._tty, on_output=self.received
+        )
+        async with started as self._process:
+            self._begun.set()
+            outcome = await self._process.wait()
+        self._buffer.feed(b"", final=True)
+        self._outcome = outcome
+        self._over.set()
+        return outcome
+
+    async def begun(self) -> None:
+        """Waits until its command was started; raises why it was not."""
+        await self._begun.wait()
+        if self._process is None:
+            self._end.result()
 
     def received(self, stream: Literal["stdout", "stderr"], data: bytes, /) -> None:
         """Takes output: the OutputSink of its process. Both streams become one text, as on a terminal."""
@@ -93,23 +112,18 @@ class InteractiveProgram(Generic[T]):
         if self._sink is not None:
             self._sink(stream, data)
 
-    def ended(self, outcome: Outcome) -> None:
-        """Takes how its process ended; nothing is received after that."""
-        self._buffer.feed(b"", final=True)
-        self._outcome = outcome
-        self._over.set()
-
     def settle(self, task: asyncio.Task[T]) -> None:
         """Takes what its owner made of it, or why there is nothing to be made."""
         self.settled_at = time.monotonic()
         self._over.set()
         if task.cancelled():
-            self._end.set_exception(SandboxLostError(f"program {self.id} was ended with its session"))
+            self._end.set_exception(SessionClosedError(f"program {self.id} was ended with its session"))
         elif error := task.exception():
             self._end.set_exception(error)
         else:
             self._end.set_result(task.result())
         self._end.exception()  # seen, also where nobody polls again
+        self._begun.set()
         self._changed.set()
 
     # What its user calls.
@@ -129,7 +143,8 @@ class InteractiveProgram(Generic[T]):
         """Waits for something new to be said, and for a moment of quiet after it; returns lines from `offset` on.
 
         Returns at once when the program has ended, and after `yield_seconds` at the latest. Without `offset` it
-        goes on where the last poll ended. Raises what ended the sandbox, or what `on_exit` raised.
+        goes on where the last poll ended. Raises what kept its owner from a result: a sandbox that was lost,
+        outputs that cannot be kept, SessionClosedError where it was ended with its session.
         """
         await self._quiet(time.monotonic() + yield_seconds)
         self._seen = self._pieces
@@ -191,3 +206,9 @@ class InteractiveProgram(Generic[T]):
             self._changed.clear()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), left)
+
+
+def _with_terminal(command: Command, tty: TerminalSize | None) -> Command:
+    if tty is None or "TERM" in command.env:
+        return command
+    return replace(command, env={**command.env, "TERM": PLAIN_TERMINAL})

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from sandbox_skills.engines.cancellation import finish
@@ -14,17 +13,17 @@ from sandbox_skills.errors import ProgramNotFoundError, QuotaError
 from sandbox_skills.workspace.interactive.program import InteractiveProgram
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection
+    from collections.abc import Awaitable, Callable, Collection, Coroutine
     from types import TracebackType
 
-    from sandbox_skills.engines.base import OutputSink, Process, Sandbox
+    from sandbox_skills.engines.base import OutputSink, Sandbox
     from sandbox_skills.spec import Command, Limits, Outcome, TerminalSize
     from sandbox_skills.workspace.interactive.program import Status
 
 T = TypeVar("T")
 
 MAX_PROGRAMS = 16
-"""Programs of one session, those that ended and are still remembered included: each may hold 16 MiB of text."""
+"""Programs of one session, those that ended and are remembered included: each may hold 16 MiB of text, and a result."""
 
 KEPT_SECONDS = 1800.0
 """How long a program that ended can still be polled: a conversation may have gone elsewhere and come back."""
@@ -32,17 +31,13 @@ KEPT_SECONDS = 1800.0
 ID_BYTES = 16
 """128 bits: an id is all that is needed to talk to a program, and nobody guesses that."""
 
-PLAIN_TERMINAL = "dumb"
-"""TERM of a program whose caller says nothing: its output is read as text. A full-screen program needs another."""
-
 
 @dataclass(frozen=True, slots=True)
 class _Owned(Generic[T]):
-    """A program, who waits for its end, and what ends it."""
+    """A program, and the task that sees it through."""
 
     program: InteractiveProgram[T]
     task: asyncio.Task[T]
-    stack: AsyncExitStack
 
 
 class InteractivePrograms(Generic[T]):
@@ -78,23 +73,38 @@ class InteractivePrograms(Generic[T]):
     ) -> InteractiveProgram[T]:
         """Starts a program and returns it. `on_exit` is called once, when it has ended or was killed.
 
-        `command.stdin` is what it gets first. `sink` hears its output live. Raises CommandError, QuotaError for
-        more programs than a session has, EngineError for more than the sandbox runs at once.
+        Raises CommandError, EngineError for more than the sandbox runs at once, and as `launch` does.
+        """
+
+        async def life(program: InteractiveProgram[T]) -> T:
+            return await on_exit(await program.run_in(self._sandbox, command, limits=limits))
+
+        return await self.launch(life, tty=tty, sink=sink)
+
+    async def launch(
+        self,
+        life: Callable[[InteractiveProgram[T]], Coroutine[object, object, T]],
+        *,
+        tty: TerminalSize | None = None,
+        sink: OutputSink | None = None,
+    ) -> InteractiveProgram[T]:
+        """Returns a program once it has begun. `life` is all that it goes through, `InteractiveProgram.run_in` in it.
+
+        A task of its own runs `life`, so that what it enters it leaves again, and is cancelled with the session.
+        `sink` hears the output live. Raises QuotaError for more programs than a session has, and what `life` raises
+        before the program has begun. A cancel ends the program.
         """
         self._make_room()
         program = InteractiveProgram[T](secrets.token_hex(ID_BYTES), tty=tty, sink=sink)
-        stack = AsyncExitStack()
-        process = await stack.enter_async_context(
-            self._sandbox.start(
-                _with_terminal(command, tty), limits=limits, tty=tty, on_output=program.received
-            )
-        )
-        program.attach(process)
-        task = asyncio.create_task(
-            _seen_to_its_end(program, process, stack, on_exit), name=f"interactive {program.id}"
-        )
+        task = asyncio.create_task(life(program), name=f"interactive {program.id}")
         task.add_done_callback(program.settle)
-        self._owned[program.id] = _Owned(program, task, stack)
+        self._owned[program.id] = _Owned(program, task)
+        try:
+            await program.begun()
+        except BaseException:
+            self._owned.pop(program.id, None)
+            await finish(_cancelled([task]))
+            raise
         return program
 
     def get(self, program_id: str) -> InteractiveProgram[T]:
@@ -116,9 +126,9 @@ class InteractivePrograms(Generic[T]):
 
     async def aclose(self) -> None:
         """Kills every program that runs and waits until it is gone; `on_exit` of those is not called."""
-        owned = list(self._owned.values())
+        tasks = [owned.task for owned in self._owned.values()]
         self._owned.clear()
-        await finish(_end_all(owned))
+        await finish(_cancelled(tasks))
 
     def _make_room(self) -> None:
         self._reap()
@@ -139,28 +149,8 @@ class InteractivePrograms(Generic[T]):
                 del self._owned[program.id]
 
 
-async def _seen_to_its_end(
-    program: InteractiveProgram[T],
-    process: Process,
-    stack: AsyncExitStack,
-    on_exit: Callable[[Outcome], Awaitable[T]],
-) -> T:
-    async with stack:
-        outcome = await process.wait()
-    program.ended(outcome)
-    return await on_exit(outcome)
-
-
-async def _end_all(owned: Collection[_Owned[T]]) -> None:
-    for one in owned:
-        one.task.cancel()
-    if owned:
-        await asyncio.wait([one.task for one in owned])
-    # A task that was cancelled before its first step has left its program as it was.
-    await asyncio.gather(*(one.stack.aclose() for one in owned))
-
-
-def _with_terminal(command: Command, tty: TerminalSize | None) -> Command:
-    if tty is None or "TERM" in command.env:
-        return command
-    return replace(command, env={**command.env, "TERM": PLAIN_TERMINAL})
+async def _cancelled(tasks: Collection[asyncio.Task[T]]) -> None:
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)

@@ -9,6 +9,7 @@ import pytest
 
 from sandbox_skills.cli.report import SHOWN_NAMES, likely_pattern, report, unmatched_patterns
 from sandbox_skills.spec import CollectLimits, Exited, Outcome, Signalled, Stopped
+from sandbox_skills.workspace.hints import hints
 from sandbox_skills.workspace.manager import RunResult
 from sandbox_skills.workspace.outputs import CollectedFile
 
@@ -53,6 +54,14 @@ def test_files_that_were_left_are_one_line_for_each_reason() -> None:
 def test_as_many_as_the_box_names_may_be_more() -> None:
     (line,) = told(replace(NOTHING, skipped={f"out/{number}": "link" for number in range(100)}))
     assert line.startswith("left at least 100 files, links are not followed: ")
+
+
+def test_likely_reasons_of_a_failure_are_told_with_what_to_do_about_them() -> None:
+    printed = b"ModuleNotFoundError: No module named 'requests'\nEOFError: EOF when reading a line\n"
+    failed = Outcome(Exited(1), stderr=printed)
+    module, asked = told(replace(NOTHING, outcome=failed, hints=hints(failed)))
+    assert module.startswith("hint: module_missing: requests — This module or package is not in the sandbox")
+    assert asked.startswith("hint: input_requested — The program asked for input")
 
 
 def test_how_a_run_ended_is_told_last() -> None:

@@ -17,6 +17,7 @@ from sandbox_skills.errors import (
     ProgramNotFoundError,
     QuotaError,
     SandboxLostError,
+    SessionClosedError,
 )
 from sandbox_skills.spec import Command, Exited, Limits, SandboxSpec, Signalled, Stopped, TerminalSize
 from sandbox_skills.workspace.interactive import InteractivePrograms
@@ -245,7 +246,7 @@ class TestEnding:
             waiting = asyncio.ensure_future(program.poll(yield_seconds=60))
             await asyncio.sleep(0.01)
             await programs.aclose()
-            with pytest.raises(SandboxLostError):
+            with pytest.raises(SessionClosedError):
                 await waiting
             assert (await sandbox.run(Command(("true",)))).ok
         assert calls == []
@@ -254,7 +255,7 @@ class TestEnding:
         async with session() as (programs, sandbox):
             program = await programs.start(CAT, on_exit=told)
             await programs.aclose()
-            with pytest.raises(SandboxLostError):
+            with pytest.raises(SessionClosedError):
                 await program.poll()
             assert sandbox._runs == 0
 
