@@ -161,6 +161,12 @@ start() {
       say 'DOCKER_HOST or DOCKER_CONTEXT names an engine of your own: start it, or unset them'
       return 1
     fi
+    case $fault in
+      *'permission denied'*)
+        say 'an engine is there: run this as root, or as a member of the group that owns its socket'
+        return 1
+        ;;
+    esac
     reason=$(may_not_install)
     if [ -n "$reason" ]; then
       say "no engine is installed or started here: $reason. Do it yourself:"

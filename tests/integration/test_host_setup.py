@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 from pathlib import Path
 
@@ -85,6 +86,23 @@ def test_an_engine_that_the_user_named_is_never_replaced(tmp_path: Path) -> None
     done = run(["sh", str(SCRIPT)], tmp_path, DOCKER_HOST=f"unix://{tmp_path}/other.sock")
     assert done.returncode == 1
     assert "engine of your own" in done.stderr
+
+
+@pytest.mark.root
+def test_an_engine_that_the_user_may_not_use_is_not_installed_again(tmp_path: Path) -> None:
+    place = tmp_path / "docker.sock"
+    # Who may read everything reaches a .venv wherever it is, and still needs the right to write to a socket.
+    capability = "+dac_read_search"
+    nobody = ["setpriv", "--reuid", "65534", "--inh-caps", capability, "--ambient-caps", capability]
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(place))
+        listening.listen()
+        done = run(
+            [*nobody, "sh", str(SCRIPT)], tmp_path, ENGINE_SOCKET=str(place), DOCKER_HOST=f"unix://{place}"
+        )
+    assert done.returncode == 1
+    assert "the group that owns its socket" in done.stderr
+    assert "apt-get install" not in done.stderr
 
 
 def test_an_unknown_word_is_refused_with_the_usage(tmp_path: Path) -> None:
