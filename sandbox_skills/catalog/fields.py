@@ -102,17 +102,23 @@ class Fields:
         return MappingProxyType(view), entry.value
 
     def allowed_tools(self) -> tuple[str | None, tuple[str, ...]]:
-        """Returns the raw text and its tokens; a list's items are tokens as they are."""
+        """Returns the raw text and its tokens; a list's items are tokens as they are.
+
+        `- Bash(git: x)` is a mapping to YAML: taken as the one text that its author meant.
+        """
         entry = self._take("allowed-tools")
         if entry is None or entry.null:
             return None, ()
         if isinstance(entry.value, str):
             return entry.value, parse_allowed_tools(entry.value)
-        if isinstance(entry.value, tuple) and all(isinstance(item, str) for item in entry.value):
-            tokens = tuple(item for item in map(_as_text, entry.value) if item)
-            return " ".join(tokens), tokens
-        self._say(Rule.TOOLS_NOT_TEXT, entry)
-        return None, ()
+        if not isinstance(entry.value, tuple) or not all(map(_is_tool, entry.value)):
+            self._say(Rule.TOOLS_NOT_TEXT, entry)
+            return None, ()
+        unquoted = [_as_text(item) for item in entry.value if not isinstance(item, str)]
+        if unquoted:
+            self._say(Rule.VALUE_QUOTED, entry, one_line(unquoted[0], MAX_NAME), field="allowed-tools")
+        tokens = tuple(item for item in map(_as_text, entry.value) if item)
+        return " ".join(tokens), tokens
 
     def extra(self) -> Mapping[str, Value]:
         """Returns what no other method took."""
@@ -135,11 +141,11 @@ class Fields:
             text = CONTROL.sub("", text)
         return text.strip() or None
 
-    def _say(self, rule: Rule, entry: Entry | None, detail: str = "") -> None:
-        if entry is None:
-            self._found.add(rule, detail, line=self._first_line)
-        else:
-            self._found.add(rule, detail, line=self._first_line + entry.line, column=entry.column + 1)
+    def _say(self, rule: Rule, entry: Entry | None, detail: str = "", *, field: str = "") -> None:
+        line, column = self._first_line, None
+        if entry is not None:
+            line, column = line + entry.line, entry.column + 1
+        self._found.add(rule, detail, field=field, line=line, column=column)
 
 
 def _name_rules(name: str, written: str) -> list[Rule]:
@@ -153,6 +159,16 @@ def _name_rules(name: str, written: str) -> list[Rule]:
     if name.startswith("-") or name.endswith("-") or "--" in name:
         broken.append(Rule.NAME_HYPHENS)
     return broken
+
+
+def _is_tool(item: Value) -> bool:
+    """Whether an item of a list is a tool: text, or what YAML makes of a pattern with a colon and a space in it."""
+    if isinstance(item, str):
+        return True
+    if isinstance(item, tuple) or len(item) != 1:
+        return False
+    ((key, value),) = item.items()
+    return "(" in key and isinstance(value, str) and value.endswith(")")
 
 
 def _as_text(value: Value) -> str:

@@ -220,7 +220,7 @@ class Rule(Enum):
     )
     LINK_LEAVES_SKILL = (
         "link-leaves-skill", _ERROR, True, "file", "is a link to a file outside its skill",
-        "Copy the file, or trust the links of this root.",
+        "Copy the file into the skill.",
     )
     ROOT_NOT_DIRECTORY = (
         "root-not-directory", _WARNING, False, "root", "is not a directory",
@@ -232,7 +232,7 @@ class Rule(Enum):
     )
     SCAN_CAPPED = (
         "scan-capped", _WARNING, False, "root", "has too many directories; the rest was not looked at",
-        "Name a smaller root, or raise the limit.",
+        "Name a smaller root, or raise skills.max_directories.",
     )
     SKILL_UNSAFE = (
         "skill-unsafe", _ERROR, True, "file", "cannot be staged for a sandbox",

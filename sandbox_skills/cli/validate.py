@@ -29,7 +29,11 @@ HEAD = ("FILE", "LINE", "SEVERITY", "CODE", "MESSAGE", "FIX")
 def validate(options: GlobalOptions, paths: Sequence[Path], *, strict: bool, sarif: Path | None) -> int:
     """Prints what is wrong with the skills at `paths`; returns 1 where anything is an error."""
     here = current_directory()
-    report = find([here / path for path in paths], mode="strict" if strict else "lenient")
+    report = find(
+        [here / path for path in paths],
+        mode="strict" if strict else "lenient",
+        max_directories=options.settings().skills.max_directories,
+    )
     if sarif is not None:
         _write_sarif(report, sarif)
     if options.as_json:

@@ -11,7 +11,7 @@ from sandbox_skills.catalog.diagnostics import diagnostic
 from sandbox_skills.catalog.manifest import ManifestOptions
 from sandbox_skills.catalog.manifest_load import MANIFEST, load_manifest
 from sandbox_skills.catalog.rules import Rule, Severity
-from sandbox_skills.catalog.scan import SkillScanner
+from sandbox_skills.catalog.scan import MAX_DIRECTORIES, SkillScanner
 from sandbox_skills.catalog.skill import SkillRoot
 from sandbox_skills.catalog.skill_file import FILENAME
 from sandbox_skills.errors import InputError, SkillUnsafeError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from sandbox_skills.catalog.diagnostics import Diagnostic
     from sandbox_skills.catalog.rules import Mode
+    from sandbox_skills.catalog.scan import ScanResult
     from sandbox_skills.catalog.skill import SkillSpec
 
 _RULES = {rule.code: rule for rule in Rule}
@@ -48,21 +49,23 @@ class Report:
         return sum(item.diagnostic.severity is severity for item in self.findings)
 
 
-def validate(paths: Sequence[Path], *, mode: Mode = "lenient") -> Report:
+def validate(
+    paths: Sequence[Path], *, mode: Mode = "lenient", max_directories: int = MAX_DIRECTORIES
+) -> Report:
     """Looks at skills, folders of skills and SKILL.md files; strict makes errors of what breaks the specification.
 
-    Raises InputError for a path where there is neither.
+    Of each path at most `max_directories` are looked at; a rest is a finding. Raises InputError for a path where
+    there is neither.
     """
     findings: list[Finding] = []
+    options = replace(LENIENT, max_directories=max_directories)
     skills: set[str] = set()
     for path in paths:
-        result = SkillScanner([SkillRoot(str(_folder(path)))], LENIENT).scan()
+        result = SkillScanner([SkillRoot(str(_folder(path)))], options).scan()
         specs = (*result.skills, *(lost.spec for lost in result.shadowed))
         broken = {issue.path for issue in result.issues if _is_broken(issue.diagnostics)}
         if not specs and not broken:
-            raise InputError(
-                f"there is no skill in {shown(str(path))}", hint="a skill is a folder with a SKILL.md"
-            )
+            raise _nothing_in(path, result)
         skills |= {spec.path for spec in specs} | broken
         for issue in result.issues:
             findings += (Finding(issue.path, item) for item in issue.diagnostics)
@@ -78,6 +81,14 @@ def _folder(path: Path) -> Path:
     if path.is_file() and path.name.casefold() == FILENAME.casefold():
         return path.absolute().parent
     raise InputError(f"there is no skill at {shown(str(path))}", hint="name a folder or a SKILL.md")
+
+
+def _nothing_in(path: Path, result: ScanResult) -> InputError:
+    capped = any(item.code == Rule.SCAN_CAPPED.code for issue in result.issues for item in issue.diagnostics)
+    if capped:
+        looked = f"no skill was found in {shown(str(path))} before the limit on directories: {result.directories:,}"
+        return InputError(looked, hint=Rule.SCAN_CAPPED.fix)
+    return InputError(f"there is no skill in {shown(str(path))}", hint="a skill is a folder with a SKILL.md")
 
 
 def _is_broken(diagnostics: Iterable[Diagnostic]) -> bool:

@@ -218,6 +218,25 @@ def test_a_list_of_tools_keeps_its_items_whole() -> None:
     assert spec.allowed_tool_tokens == ("Bash(a b)", "Read It")
 
 
+@pytest.mark.parametrize("lines", [["- Bash(git: x)", "- Read"], ["[Bash(git: x), Read]"]])
+def test_a_pattern_that_yaml_takes_for_a_mapping_stays_text_and_is_told(lines: list[str]) -> None:
+    parsed = load(skill("name: sums", "description: d", "allowed-tools:", *(f"  {line}" for line in lines)))
+    assert parsed.spec.allowed_tool_tokens == ("Bash(git: x)", "Read")
+    assert parsed.spec.allowed_tools == "Bash(git: x) Read"
+    (warning,) = parsed.warnings
+    assert (warning.code, warning.field) == ("value-quoted", "allowed-tools")
+    assert warning.message.endswith("taken as text: Bash(git: x)")
+
+
+@pytest.mark.parametrize(
+    "item", ["Read: x", "Bash(git: x", "{'Bash(git': x), b: c}", "{'Bash(git': [x)]}", "[Read]"]
+)
+def test_any_other_mapping_is_no_tool_and_allows_nothing(item: str) -> None:
+    parsed = load(skill("name: sums", "description: d", "allowed-tools:", "  - Read", f"  - {item}"))
+    assert (parsed.spec.allowed_tools, parsed.spec.allowed_tool_tokens) == (None, ())
+    assert [warning.code for warning in parsed.warnings] == ["allowed-tools-not-text"]
+
+
 def test_one_star_allows_as_written() -> None:
     assert load(skill("name: sums", "description: d", "allowed-tools: *")).spec.allowed_tool_tokens == ("*",)
 

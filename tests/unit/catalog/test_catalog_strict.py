@@ -122,6 +122,7 @@ def test_longest_texts_of_the_specification_pass() -> None:
         ("metadata: text", "metadata-not-mapping"),
         ("allowed-tools: {a: b}", "allowed-tools-not-text"),
         ("allowed-tools: [[a]]", "allowed-tools-not-text"),
+        ("allowed-tools: ['Bash(git': x)]", "value-quoted"),
         ("license: [MIT]", "license-not-text"),
         ("compatibility: [a]", "compatibility-not-text"),
         ("extra: a: b", "value-quoted"),

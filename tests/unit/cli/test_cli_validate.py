@@ -76,6 +76,23 @@ def test_a_path_without_a_skill_is_wrong_usage(cli: Cli, home: Path) -> None:
         assert cli("validate", path).code == 2
 
 
+def test_the_setting_that_caps_directories_holds_here_too(
+    cli: Cli, make_skill: MakeSkill, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_skill("one")
+    make_skill("two")
+    monkeypatch.setenv("SANDBOX_SKILLS_SKILLS__MAX_DIRECTORIES", "2")
+    done = cli("validate", "skills", "--json")
+    assert (done.code, done.json["skills"]) == (0, 1)
+    (finding,) = done.json["findings"]
+    assert (finding["code"], finding["message"].endswith("the limit is 2")) == ("scan-capped", True)
+    monkeypatch.setenv("SANDBOX_SKILLS_SKILLS__MAX_DIRECTORIES", "1")
+    none = cli("validate", "skills")
+    assert none.code == 2
+    assert "before the limit on directories: 1" in none.err
+    assert "skills.max_directories" in none.err
+
+
 def test_nothing_is_told_twice(cli: Cli, make_skill: MakeSkill) -> None:
     (make_skill("odd") / "SKILL.md").write_text("---\nname: Odd\ndescription: d\n---\nBody\n")
     once = cli("validate", "skills", "--json").json
