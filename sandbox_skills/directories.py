@@ -1,17 +1,29 @@
-"""Directories of ours on the host: nobody else is to look into them, wherever the first of them is made."""
+"""Directories of ours on the host: nobody else is to look into them, wherever the first of them is made.
+
+One that lasts as long as its process is locked by it. The lock is the kernel's and ends with the process, however
+that ends, so whoever finds a directory without one may remove it. Blocking.
+"""
 
 from __future__ import annotations
 
 import errno
+import fcntl
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Generator
 
 PRIVATE = 0o700
 """The mode that the XDG directories are made with, too."""
 
 _DISK_FAULTS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS})
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def make_private(path: Path) -> None:
@@ -26,3 +38,75 @@ def make_private(path: Path) -> None:
 def disk_failed(error: OSError) -> bool:
     """Whether a disk is full, over its quota, broken or read-only: nothing that the caller asked for is at fault."""
     return error.errno in _DISK_FAULTS
+
+
+def remove_tree(path: Path) -> None:
+    """Removes a directory that nobody else uses, whatever modes are in it; what is gone already is fine."""
+    for directory, _, _ in os.walk(path):
+        with suppress(FileNotFoundError):
+            os.chmod(directory, PRIVATE)  # noqa: PTH101 - os.walk gives strings
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def owned_directory(parent: Path, prefix: str) -> Generator[Path]:
+    """Gives an empty directory of this process in `parent`; it is removed afterwards, or by a later sweep.
+
+    Raises OSError where it cannot be made.
+    """
+    path, lock_fd = _locked_directory(parent, prefix)
+    try:
+        yield path
+    finally:
+        remove_tree(path)
+        os.close(lock_fd)
+
+
+def sweep_owned(parent: Path, prefix: str) -> list[str]:
+    """Removes the directories of `owned_directory` whose process is gone; returns their names.
+
+    Those of other users stay, so `parent` may be the system's place for temporary files. Raises OSError where
+    `parent` cannot be listed; one that is not there has nothing in it.
+    """
+    if not parent.is_dir():
+        return []
+    found = sorted(path for path in parent.iterdir() if path.name.startswith(prefix))
+    return [path.name for path in found if _remove_dead(path)]
+
+
+def _locked_directory(parent: Path, prefix: str) -> tuple[Path, int]:
+    """Makes a directory and locks it; makes another one where a sweep came in between."""
+    while True:
+        path = Path(tempfile.mkdtemp(dir=parent, prefix=prefix))
+        with suppress(FileNotFoundError):
+            lock_fd = os.open(path, _DIRECTORY)
+            fcntl.flock(lock_fd, fcntl.LOCK_EX)
+            if _is_at(path, lock_fd):
+                return path, lock_fd
+            os.close(lock_fd)
+
+
+def _remove_dead(path: Path) -> bool:
+    """Removes a directory of this user that nobody holds; returns whether it did."""
+    try:
+        lock_fd = os.open(path, _DIRECTORY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(lock_fd).st_uid != os.geteuid() or not _is_at(path, lock_fd):
+            return False
+        # Held until it is gone: a process that has only just made it waits, and sees that.
+        remove_tree(path)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(lock_fd)
+    return True
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.lstat(path), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

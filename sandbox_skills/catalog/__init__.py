@@ -2,7 +2,13 @@
 
 from sandbox_skills.catalog.allowed_tools import parse_allowed_tools
 from sandbox_skills.catalog.catalog import LENIENT, Catalog, Snapshot
-from sandbox_skills.catalog.define import DefinedTool, DefinedTools, defined_tools, made_at_run_time
+from sandbox_skills.catalog.define import (
+    DefinedTool,
+    DefinedTools,
+    defined_tools,
+    made_at_run_time,
+    sweep_defined_tools,
+)
 from sandbox_skills.catalog.define_arguments import DEFINE_TOOL, REMOVE_TOOL, ToolDefinition, read_definition
 from sandbox_skills.catalog.diagnostics import Diagnostic, Mode, Rule, Severity
 from sandbox_skills.catalog.load import load_skill
@@ -87,5 +93,6 @@ __all__ = [
     "scan_skill_dirs",
     "search_order",
     "stub_message",
+    "sweep_defined_tools",
     "tool_schema",
 ]

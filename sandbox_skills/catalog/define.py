@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING
 from sandbox_skills.catalog.define_arguments import DEFINE_TOOL, skill_name
 from sandbox_skills.catalog.define_files import skill_files
 from sandbox_skills.catalog.define_store import reading, writing
+from sandbox_skills.catalog.lock_file import unwritable
 from sandbox_skills.catalog.manifest import TOOL_NAME
 from sandbox_skills.catalog.text import one_line
 from sandbox_skills.catalog.tool_spec import MAX_TOOL_NAME
+from sandbox_skills.directories import owned_directory, sweep_owned
 from sandbox_skills.errors import ToolDefinitionError, ToolNotFoundError, ToolProtectedError, Violation
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from sandbox_skills.catalog.define_arguments import ToolDefinition
     from sandbox_skills.catalog.define_store import SkillReader
     from sandbox_skills.catalog.tool_spec import ToolSpec
+
+PREFIX = "sandbox-skills-tools-"
+"""Names a provider's directory: it may lie among those of every other program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +48,26 @@ def defined_tools(root: Path | None, *, temporary: Path | None = None) -> Genera
     """Gives the tools of one provider; those that are not persistent are gone afterwards.
 
     `root` is the writable skills root, None where there is none. `temporary` is where the other directory is made,
-    by default the system's place for such.
+    by default the system's place for such; what killed providers have left there is removed first. Raises
+    SettingsError where it cannot be written.
     """
-    with tempfile.TemporaryDirectory(prefix="sandbox-skills-tools-", dir=temporary) as directory:
-        yield DefinedTools(root, Path(directory))
+    place = temporary or Path(tempfile.gettempdir())
+    with suppress(OSError):  # the next provider tries again
+        sweep_owned(place, PREFIX)
+    with ExitStack() as owned:
+        try:
+            directory = owned.enter_context(owned_directory(place, PREFIX))
+        except OSError as error:
+            raise unwritable(place, error) from error
+        yield DefinedTools(root, directory)
+
+
+def sweep_defined_tools(temporary: Path | None = None) -> list[str]:
+    """Removes what killed providers have left of tools that were not persistent; returns the names of the directories.
+
+    `temporary` is as for `defined_tools`. Raises OSError where it cannot be listed.
+    """
+    return sweep_owned(temporary or Path(tempfile.gettempdir()), PREFIX)
 
 
 class DefinedTools:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sandbox_skills.catalog import sweep_defined_tools
 from sandbox_skills.cli.event_loop import run_async
 from sandbox_skills.cli.terminal import out, print_json, working
 from sandbox_skills.engines.image import prune_images
@@ -22,6 +23,7 @@ def gc(options: GlobalOptions, *, images: bool) -> int:
     with working("cleaning up"):
         removed = run_async(_collect(settings))
         removed["fetches"] = library(settings).sweep()
+        removed["tools"] = sweep_defined_tools()
         removed["images"] = prune_images(docker_client(settings)) if images else []
     if options.as_json:
         print_json(removed)

@@ -1,10 +1,8 @@
-"""Writes the copy of a skill that boxes see: read-only for everyone, with links to the workspace. And removes one."""
+"""Writes the copy of a skill that boxes see: read-only for everyone, with links to the workspace."""
 
 from __future__ import annotations
 
 import os
-import shutil
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -70,11 +68,3 @@ def links_taken(tree: SkillTree) -> list[str]:
         for name, path in SKILL_LINKS.items()
         if name in tree.names
     ]
-
-
-def remove_tree(path: Path) -> None:
-    """Removes a copy, or a part of one, that nobody else uses; what is gone already is fine."""
-    for directory, _, _ in os.walk(path):
-        with suppress(FileNotFoundError):
-            os.chmod(directory, 0o700)  # noqa: PTH101 - os.walk gives strings
-    shutil.rmtree(path, ignore_errors=True)

@@ -26,10 +26,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sandbox_skills.directories import make_private
+from sandbox_skills.directories import make_private, remove_tree
 from sandbox_skills.errors import SettingsError
 from sandbox_skills.workspace.eviction import Copy
-from sandbox_skills.workspace.skill_copy import EXECUTABLE, READ_ONLY, WRITABLE_ROOT, remove_tree
+from sandbox_skills.workspace.skill_copy import EXECUTABLE, READ_ONLY, WRITABLE_ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ import pytest
 
 from sandbox_skills import wiring
 from sandbox_skills.catalog import Pin
-from sandbox_skills.directories import make_private
+from sandbox_skills.directories import make_private, owned_directory, sweep_owned
 from sandbox_skills.engines.doctor.checks import Directory, directory_check
 from sandbox_skills.engines.instance import Instance
 from sandbox_skills.settings import Settings
@@ -44,6 +45,32 @@ def test_a_file_in_the_way_is_an_error(tmp_path: Path) -> None:
     for path in ("file", "file/below"):
         with pytest.raises(OSError, match="file"):
             make_private(tmp_path / path)
+
+
+def test_a_directory_is_made_again_where_a_sweep_came_before_its_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = fcntl.flock
+    swept: list[str] = []
+
+    def late(descriptor: int, how: int) -> None:
+        if how == fcntl.LOCK_EX and not swept:
+            swept.extend(sweep_owned(tmp_path, "x-"))
+        lock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with owned_directory(tmp_path, "x-") as path:
+        assert (len(swept), swept == [path.name]) == (1, False)
+        assert list(tmp_path.iterdir()) == [path]
+        assert sweep_owned(tmp_path, "x-") == []
+
+
+@pytest.mark.root
+def test_a_sweep_leaves_what_belongs_to_another_user(tmp_path: Path) -> None:
+    (tmp_path / "x-theirs").mkdir()
+    os.chown(tmp_path / "x-theirs", 12345, 12345)
+    (tmp_path / "x-ours").mkdir()
+    assert sweep_owned(tmp_path, "x-") == ["x-ours"]
 
 
 def make_store(data: Path) -> None:

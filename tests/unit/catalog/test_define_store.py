@@ -24,6 +24,7 @@ from sandbox_skills.catalog import (
     made_at_run_time,
     read_definition,
     scan_skill_dirs,
+    sweep_defined_tools,
 )
 from sandbox_skills.catalog.define_store import reading, writing
 from sandbox_skills.errors import (
@@ -388,6 +389,41 @@ def test_defines_and_removals_at_once_end_with_a_whole_tool_or_none(tools: Defin
     for place in tools.roots:
         assert left_over(place) == []
         assert all(made_at_run_time(place / skill) for skill in skills(place))
+
+
+PROVIDER = """
+import sys, pathlib
+from sandbox_skills.catalog import defined_tools, read_definition
+tool = read_definition({"name": "fetch_weather", "description": "d", "code": "return 1"})
+with defined_tools(None, temporary=pathlib.Path(sys.argv[1])) as made:
+    print(made.define(tool).directory, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_tools_of_a_provider_that_was_killed_are_swept_and_those_of_a_living_one_stay(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PROVIDER, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        skill = Path(process.stdout.readline().strip())
+        assert sweep_defined_tools(tmp_path) == []
+        assert (skill / "SKILL.md").exists()
+        process.kill()
+        process.wait()
+    assert sweep_defined_tools(tmp_path) == [skill.parent.name]
+    skill.parent.mkdir()
+    with defined_tools(None, temporary=tmp_path) as made:
+        assert list(tmp_path.iterdir()) == list(made.roots)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_for_temporary_tools_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    with (
+        pytest.raises(SettingsError, match="cannot be written"),
+        defined_tools(None, temporary=tmp_path / "no"),
+    ):
+        pass
 
 
 REMOVER = """
