@@ -44,9 +44,10 @@ class SkillSpec:
 
     `name` is the author's word, not safe as a path; `id` is a slug of the directory. `allowed_tools` is the raw
     text, `allowed_tool_tokens` what it allows. `metadata` has text only; where the author wrote more,
-    `metadata_raw` has all of it. `extra` holds the keys that the specification does not name. `digest` is None
-    until the skill is staged or pinned: a scan does not read the scripts. `root` is None outside a scan. `accepted`
-    is None where no pin of the user's holds for it, else whether this is the content that he pinned.
+    `metadata_raw` has all of it. `extra` holds the keys that the specification does not name. `root` is
+    None outside a scan. `accepted` is None where no pin of the user's holds for it, else whether this is the content
+    that he pinned. `digest` is that of the content where a pin holds and it can be staged, None otherwise: a scan
+    does not read the scripts.
     """
 
     id: str

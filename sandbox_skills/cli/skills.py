@@ -10,10 +10,17 @@ from rich.text import Text
 
 from sandbox_skills.catalog import list_skill_resources, render_skill_line
 from sandbox_skills.catalog.manifest_load import load_manifest
+from sandbox_skills.cli.skill_facts import (
+    approximate_tokens,
+    counts,
+    diagnostic_as_dict,
+    signature,
+    tool_as_dict,
+)
 from sandbox_skills.cli.terminal import err, out, print_json
 from sandbox_skills.cli.text import aligned, harmless, harmless_line
-from sandbox_skills.errors import SettingsError, SkillNotFoundError
-from sandbox_skills.wiring import catalog
+from sandbox_skills.errors import SettingsError, SkillNotFoundError, SkillUnsafeError
+from sandbox_skills.wiring import catalog, trust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,9 +29,6 @@ if TYPE_CHECKING:
     from sandbox_skills.catalog.tool_spec import ToolManifest
     from sandbox_skills.cli.options import GlobalOptions
     from sandbox_skills.settings import Settings
-
-CHARACTERS_PER_TOKEN = 4
-"""What English text has with the tokenizers of today's models, roughly: only the order of magnitude counts."""
 
 UNTRUSTED: Mapping[str, str] = MappingProxyType(
     {
@@ -58,8 +62,8 @@ def list_skills(options: GlobalOptions, *, every: bool, user: bool) -> int:
     found = catalog(settings).snapshot()
     hidden = found.registry.shadowed if every else ()
     if options.as_json:
-        shadowed = [{**_as_dict(lost.spec), "shadowed_by": lost.winner.dir} for lost in hidden]
-        print_json([*map(_as_dict, found.registry.list()), *shadowed])
+        shadowed = [{**_listed(lost.spec, shadowed=True), "shadowed_by": lost.winner.dir} for lost in hidden]
+        print_json([*map(_listed, found.registry.list()), *shadowed])
     elif found.registry.list():
         # In a pipe lines stay whole: whoever reads them there wants the values.
         width = out.width if out.is_terminal else None
@@ -75,13 +79,19 @@ def list_skills(options: GlobalOptions, *, every: bool, user: bool) -> int:
 
 def show(options: GlobalOptions, name: str, *, user: bool) -> int:
     """Prints what a skill says of itself, its tools and files, and what is odd about it."""
-    spec = find_skill(options.settings({"skills.user_scope": user or None}), name)
-    manifest = load_manifest(spec)
+    settings = options.settings({"skills.user_scope": user or None})
+    spec = find_skill(settings, name)
+    manifest, digest = load_manifest(spec), _digest(settings, spec)
     if options.as_json:
-        tools = {"tools": [{"name": tool.name, "description": tool.description} for tool in manifest.tools]}
-        print_json({**_as_dict(spec), **_details(spec), **tools, "files": _files(spec), "body": spec.body})
+        tools = {
+            "tools": [tool_as_dict(tool) for tool in manifest.tools],
+            "manifest_diagnostics": [diagnostic_as_dict(item) for item in manifest.diagnostics],
+        }
+        print_json(
+            {**_as_dict(spec), **digest, **_details(spec), **tools, "files": _files(spec), "body": spec.body}
+        )
         return 0
-    for label, value in _fields(spec, manifest):
+    for label, value in _fields(spec, manifest, digest):
         out.print(Text.assemble((f"{label}: ", "bold"), harmless_line(value)))
     out.print()
     out.print(Text(harmless(spec.body.strip())))
@@ -113,37 +123,59 @@ def _check_roots(settings: Settings) -> None:
             )
 
 
+def _digest(settings: Settings, spec: SkillSpec) -> dict[str, str | None]:
+    """Returns the digest of what the skill holds now, or why it can have none."""
+    try:
+        return {"digest": trust(settings).content(Path(spec.dir)).digest, "unsafe": None}
+    except SkillUnsafeError as error:
+        return {"digest": None, "unsafe": error.message}
+
+
 def _rows(found: Snapshot, *, every: bool) -> Iterator[Sequence[str]]:
-    yield ("NAME", "TRUST", "FOLDER", "DESCRIPTION")
+    yield ("NAME", "TRUST", "TOKENS", "TOOLS", "FILES", "WARN", "FOLDER", "DESCRIPTION")
     for spec in found.registry.list():
-        yield _row(spec, trust_of(spec))
+        yield _row(spec, trust_of(spec), _in_prompt(spec))
     for lost in found.registry.shadowed if every else ():
-        yield _row(lost.spec, f"hidden by {near(lost.winner.dir)}")
+        yield _row(lost.spec, f"hidden by {near(lost.winner.dir)}", _in_prompt(lost.spec, shadowed=True))
 
 
-def _row(spec: SkillSpec, state: str) -> tuple[str, ...]:
-    return tuple(map(harmless_line, (spec.name, state, near(spec.dir), spec.description)))
+def _row(spec: SkillSpec, state: str, in_prompt: str) -> tuple[str, ...]:
+    has = counts(spec)
+    files = f"{has.resources}{'+' if has.more_resources else ''}"
+    figures = (in_prompt, str(has.tools), files, str(has.warnings))
+    return tuple(map(harmless_line, (spec.name, state, *figures, near(spec.dir), spec.description)))
 
 
-def _fields(spec: SkillSpec, manifest: ToolManifest) -> Iterator[tuple[str, str]]:
+def _in_prompt(spec: SkillSpec, *, shadowed: bool = False) -> str:
+    """Returns about how many tokens of a prompt the skill takes, or that it asks to be left out of every one."""
+    if not spec.model_invocable:
+        return "hides"
+    tokens = approximate_tokens(spec, shadowed=shadowed)["prompt"]
+    return f"~{tokens}" if tokens else "none"
+
+
+def _fields(
+    spec: SkillSpec, manifest: ToolManifest, digest: Mapping[str, str | None]
+) -> Iterator[tuple[str, str]]:
     yield "name", spec.name
     yield "description", spec.description
     yield "folder", spec.dir
     yield "trust", trust_of(spec)
+    yield "digest", digest["digest"] or f"none: {digest['unsafe']}"
     yield from _told(spec)
     given = {**_details(spec), **{label: ", ".join(names) for label, names in _files(spec).items()}}
     for label, value in given.items():
         if isinstance(value, str) and value:
             yield label.replace("_", " "), value
     for tool in manifest.tools:
-        yield "tool", f"{tool.name}: {tool.description}"
+        yield "tool", f"{signature(tool)}: {tool.description}"
     for item in (*spec.diagnostics, *manifest.diagnostics):
         yield str(item.severity), f"{item.code}: {item}"
 
 
 def _told(spec: SkillSpec) -> Iterator[tuple[str, str]]:
     """Yields what a model is told of the skill before it asks, and how much it reads when it does."""
-    tokens = _tokens(spec)
+    tokens = approximate_tokens(spec)
     if spec.trusted and spec.model_invocable:
         yield "in a prompt", render_skill_line(spec)
     else:
@@ -152,23 +184,20 @@ def _told(spec: SkillSpec) -> Iterator[tuple[str, str]]:
     yield "size", f"about {tokens['prompt']:,} tokens in a prompt, {tokens['body']:,} when it is loaded"
 
 
-def _tokens(spec: SkillSpec) -> dict[str, int]:
-    told = len(render_skill_line(spec)) if spec.trusted and spec.model_invocable else 0
-    return {
-        name: -(-size // CHARACTERS_PER_TOKEN) for name, size in (("prompt", told), ("body", spec.body_chars))
-    }
+def _listed(spec: SkillSpec, *, shadowed: bool = False) -> dict[str, object]:
+    return {**_as_dict(spec, shadowed=shadowed), **counts(spec).as_dict()}
 
 
-def _as_dict(spec: SkillSpec) -> dict[str, object]:
-    warnings = [{"code": found.code, "message": str(found)} for found in spec.diagnostics]
+def _as_dict(spec: SkillSpec, *, shadowed: bool = False) -> dict[str, object]:
     return {
         "name": spec.name,
         "id": spec.id,
         "description": spec.description,
         "folder": spec.dir,
         "trust": trust_of(spec),
-        "approximate_tokens": _tokens(spec),
-        "warnings": warnings,
+        "model_invocable": spec.model_invocable,
+        "approximate_tokens": approximate_tokens(spec, shadowed=shadowed),
+        "warnings": [diagnostic_as_dict(item) for item in spec.diagnostics],
     }
 
 

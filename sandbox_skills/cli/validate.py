@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from sandbox_skills.catalog.rules import Severity
 from sandbox_skills.catalog.sarif import sarif_log
 from sandbox_skills.cli.exits import FAILED
+from sandbox_skills.cli.skill_facts import diagnostic_as_dict
 from sandbox_skills.cli.skills import near
 from sandbox_skills.cli.terminal import err, out, print_json
 from sandbox_skills.cli.text import aligned, counted, harmless_line
@@ -77,14 +78,4 @@ def _rows(report: Report) -> Iterator[tuple[str, ...]]:
 
 
 def _as_dict(finding: Finding) -> dict[str, object]:
-    item = finding.diagnostic
-    return {
-        "file": finding.path,
-        "line": item.line,
-        "column": item.column,
-        "severity": item.severity.value,
-        "code": item.code,
-        "field": item.field,
-        "message": item.message,
-        "fix": item.fix,
-    }
+    return {"file": finding.path, **diagnostic_as_dict(finding.diagnostic)}

@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sandbox_skills.catalog import resources
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.unit.cli.conftest import Cli, MakeSkill
 
+HEAD = ["NAME", "TRUST", "TOKENS", "TOOLS", "FILES", "WARN", "FOLDER", "DESCRIPTION"]
 WORDS = "Has a description that is longer than any terminal is wide. " * 5
 
 
@@ -18,7 +21,7 @@ def test_a_pipe_gets_whole_values_in_columns(cli: Cli, make_skill: MakeSkill) ->
     make_skill("a", description=WORDS)
     make_skill("longer-name", description="Short.")
     head, first, second = cli("list").out.splitlines()
-    assert head.split() == ["NAME", "TRUST", "FOLDER", "DESCRIPTION"]
+    assert head.split() == HEAD
     assert first.endswith(WORDS.strip())
     assert second.endswith("Short.")
     assert first.index("skills/a") == second.index("skills/longer-name") == head.index("FOLDER")
@@ -80,11 +83,13 @@ def test_settings_come_from_the_file_that_is_named_and_never_from_the_current_di
 def test_show_tells_what_a_skill_is(cli: Cli, skill: Path) -> None:
     done = cli("show", "sample")
     assert (done.code, done.err) == (0, "")
-    assert done.out.splitlines()[:7] == [
+    digest = cli("show", "sample", "--json").json["digest"]
+    assert done.out.splitlines()[:8] == [
         "name: sample",
         "description: Does what a test needs.",
         f"folder: {skill}",
         "trust: found",
+        f"digest: {digest}",
         "in a prompt: nothing: its root was not named and it is not trusted",
         "size: about 0 tokens in a prompt, 2 when it is loaded",
         "scripts: one.py, two.py",
@@ -161,14 +166,78 @@ def test_show_tells_what_a_model_would_see(cli: Cli, skill: Path) -> None:
     assert tokens == {"prompt": 10, "body": 2}
 
 
-def test_show_tells_the_tools_and_what_is_wrong_with_them(cli: Cli, skill: Path) -> None:
-    (skill / "tools.json").write_text(
-        '[{"name": "add", "description": "Adds.", "script": "scripts/one.py"}, {"name": "X"}]'
-    )
+TOOLS = """[
+    {"name": "add", "description": "Adds.", "script": "scripts/one.py", "parameters": {
+        "a": {"type": "number", "description": "One."},
+        "b": {"type": "number", "description": "Other.", "optional": true}}},
+    {"name": "X"}
+]"""
+
+
+def test_show_tells_the_tools_with_their_parameters_and_what_is_wrong_with_them(
+    cli: Cli, skill: Path
+) -> None:
+    (skill / "tools.json").write_text(TOOLS)
     done = cli("show", "sample")
-    assert "tool: add: Adds." in done.out
-    assert "error: " in done.out
-    assert cli("show", "sample", "--json").json["tools"] == [{"name": "add", "description": "Adds."}]
+    assert "tool: add(a, b?): Adds." in done.out
+    assert "error: tool-" in done.out
+    shown = cli("show", "sample", "--json").json
+    assert shown["tools"] == [
+        {
+            "name": "add",
+            "description": "Adds.",
+            "script": "scripts/one.py",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "a": {"type": "number", "description": "One."},
+                    "b": {"type": "number", "description": "Other."},
+                },
+                "required": ["a"],
+                "additionalProperties": False,
+            },
+        }
+    ]
+    found = shown["manifest_diagnostics"]
+    assert {item["code"] for item in found} == {"tool-name-invalid", "tool-description-missing"}
+    assert {item["severity"] for item in found} == {"error"}
+
+
+def test_list_tells_how_much_there_is_of_each_skill(cli: Cli, make_skill: MakeSkill) -> None:
+    plain = make_skill("plain", scripts=("one.py", "two.py"))
+    (plain / "tools.json").write_text(TOOLS)
+    (plain / "LICENSE").write_text("")
+    hiding = make_skill("quiet", description="Line one.\nLine two.")
+    text = (hiding / "SKILL.md").read_text()
+    (hiding / "SKILL.md").write_text(text.replace("---\n#", "disable-model-invocation: true\n---\n#"))
+    named = ("--skills", "skills")
+    _, first, second = cli(*named, "list").out.splitlines()
+    assert first.split()[:6] == ["plain", "named", "~9", "1", "4", "0"]
+    assert second.split()[:6] == ["quiet", "named", "hides", "0", "0", "1"]
+    assert cli("list").out.splitlines()[1].split()[:3] == ["plain", "found", "none"]
+    rows = cli(*named, "list", "--json").json
+    assert [row["approximate_tokens"]["prompt"] for row in rows] == [9, 0]
+    assert [row["model_invocable"] for row in rows] == [True, False]
+    kinds = ("tool_count", "resource_count", "resources_truncated", "warning_count")
+    assert [[row[kind] for kind in kinds] for row in rows] == [[1, 4, False, 0], [0, 0, False, 1]]
+    assert "description-multiline" in {item["code"] for item in rows[1]["warnings"]}
+
+
+def test_a_list_of_files_that_is_cut_says_so(cli: Cli, skill: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resources, "MAX_LISTED", 1)
+    assert cli("list").out.splitlines()[1].split()[4] == "1+"
+    assert cli("list", "--json").json[0]["resources_truncated"] is True
+
+
+def test_show_tells_the_digest_that_trust_pins_and_why_there_is_none(cli: Cli, skill: Path) -> None:
+    before = cli("show", "sample", "--json").json["digest"]
+    assert cli("trust", "sample", "--json").json["digest"] == before
+    (skill / "scripts" / "one.py").write_text("print(2)\n")
+    assert cli("show", "sample", "--json").json["digest"] not in {None, before}
+    add_fifo(skill)
+    shown = cli("show", "sample", "--json").json
+    assert (shown["digest"], "pipe" in shown["unsafe"]) == (None, True)
+    assert f"digest: none: {shown['unsafe']}" in cli("show", "sample").out
 
 
 def test_list_all_shows_hidden_skills_with_both_places(cli: Cli, make_skill: MakeSkill) -> None:
@@ -182,6 +251,7 @@ def test_list_all_shows_hidden_skills_with_both_places(cli: Cli, make_skill: Mak
     row = cli(*roots, "list", "--all", "--json").json[-1]
     assert row["folder"] == str(hidden)
     assert row["shadowed_by"].endswith("one/twin")
+    assert row["approximate_tokens"]["prompt"] == 0
 
 
 def test_the_last_root_wins_where_the_settings_say_so(
