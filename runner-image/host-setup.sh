@@ -117,6 +117,17 @@ second_try() {
   fi
 }
 
+# A daemon that was killed leaves its pid files, and the next one takes whoever has that pid now for it.
+forget_killed() {
+  for file in /var/run/docker.pid /var/run/docker/containerd/containerd.pid; do
+    [ -r "$file" ] || continue
+    case $(cat "/proc/$(cat "$file")/comm" 2>/dev/null) in
+      dockerd | containerd) ;;
+      *) rm -f "$file" ;;
+    esac
+  done
+}
+
 start_daemon() {
   mkdir -p "$state"
   exec 9> "$state/engine.lock"
@@ -127,6 +138,7 @@ start_daemon() {
     say 'starting docker with systemctl'
     systemctl start docker
   elif [ "$socket" != /var/run/docker.sock ] || ! pidof dockerd > /dev/null; then
+    forget_killed
     launch
   else
     say 'a dockerd runs that we did not start; waiting for it to answer'
