@@ -11,15 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import docker
 import pytest
 
 from sandbox_skills.engines.docker import DockerEngine, DockerEngineOptions
+from sandbox_skills.engines.docker_client import connect
 from sandbox_skills.engines.docker_config import LABEL_MANAGED
 from sandbox_skills.workspace.staging import SkillStore
+from tests.docker_host import connection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
+
+    import docker
 
 ROOT = Path(__file__).parent.parent
 
@@ -35,7 +38,7 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="session")
 def daemon() -> Iterator[docker.APIClient]:
     """A client of the Docker Engine. Tests that need it fail without it: they are never skipped."""
-    client = docker.APIClient(version="auto")
+    client = connect(connection())
     yield client
     client.close()
 
@@ -52,7 +55,10 @@ async def docker_engine(
     """The real engine over the image that `make image` built, its checks from inside included."""
     engine = DockerEngine(
         DockerEngineOptions(
-            data_dir=tmp_path_factory.mktemp("engine"), skills_dir=store.mount_dir, marker=store.marker()
+            data_dir=tmp_path_factory.mktemp("engine"),
+            connection=connection(),
+            skills_dir=store.mount_dir,
+            marker=store.marker(),
         )
     )
     yield engine
@@ -72,10 +78,18 @@ class Program:
         return str(Path(sys.executable).with_name("sandbox-skills"))
 
     def environ(self, **more: str) -> dict[str, str]:
-        kept = ("PATH", "DOCKER_HOST", "DOCKER_CONFIG", "TMPDIR", "COVERAGE_PROCESS_START")
+        kept = (
+            "PATH",
+            "DOCKER_CONFIG",
+            "DOCKER_CERT_PATH",
+            "DOCKER_TLS_VERIFY",
+            "TMPDIR",
+            "COVERAGE_PROCESS_START",
+        )
         mine = {name: os.environ[name] for name in kept if name in os.environ}  # noqa: TID251  # a child's environment
         ours = {"SANDBOX_SKILLS_DATA_DIR": str(self.data_dir), "SKILLS_ROOT": str(ROOT / "skills")}
-        return {**mine, "HOME": str(self.home), **ours, **more}
+        # Contexts are found below HOME, which is not the user's here.
+        return {**mine, "HOME": str(self.home), "DOCKER_HOST": connection().host, **ours, **more}
 
     def run(self, *arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
         """Runs one command line to its end, with no input."""

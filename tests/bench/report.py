@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import docker
+from sandbox_skills.engines.docker_client import connect
+from tests.docker_host import connection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +66,7 @@ def missed(rows: Sequence[Row]) -> list[Bound]:
 
 def machine() -> dict[str, str]:
     """Returns what the figures were taken on."""
-    client = docker.APIClient(version="auto")
+    client = connect(connection())
     info = client.info()
     client.close()
     return {

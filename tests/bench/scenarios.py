@@ -11,19 +11,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import docker
-
 from sandbox_skills.engines import image
 from sandbox_skills.engines.docker import DockerEngine, DockerEngineOptions
+from sandbox_skills.engines.docker_client import connect
 from sandbox_skills.engines.docker_config import DockerOptions, create_body, seccomp_profile
 from sandbox_skills.engines.pool import PooledEngine
 from sandbox_skills.spec import KIB, MIB, CollectLimits, Limits, SandboxId, SandboxLimits, SandboxSpec
 from sandbox_skills.workspace.manager import Argv, RunRequest, Shell, WorkspaceManager
 from sandbox_skills.workspace.staging import SkillStore
 from tests.bench.report import Bound, Row
+from tests.docker_host import connection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+    import docker
 
 ROUNDS = 40
 """Samples of a row: above the 30 that a p95 needs to mean anything."""
@@ -58,14 +60,14 @@ class Bench:
         """Makes a store, an engine and a warm pool, and ends them."""
         store = SkillStore(folder / "store")
         options = DockerEngineOptions(
-            data_dir=folder / "engine", skills_dir=store.mount_dir, marker=store.marker()
+            folder / "engine", connection(), skills_dir=store.mount_dir, marker=store.marker()
         )
         skill = folder / "skill"
         skill.mkdir()
         (skill / "SKILL.md").write_text("---\nname: skill\ndescription: Nothing.\n---\n", encoding="utf-8")
         engine = DockerEngine(options)
         async with PooledEngine(engine, SPEC, size=2) as pool:
-            yield cls(folder, docker.APIClient(version="auto"), store, engine, pool, skill)
+            yield cls(folder, connect(connection()), store, engine, pool, skill)
 
     async def rows(self) -> AsyncIterator[Row]:
         """Yields every row, in the order of the table."""

@@ -24,6 +24,7 @@ from sandbox_skills.spec import Exited, Signalled, Stopped, TerminalSize
 from sandbox_skills.workspace.inputs import Input
 from sandbox_skills.workspace.live_output import LiveOutput, OutputChunk
 from sandbox_skills.workspace.manager import Argv, RunRequest
+from tests.docker_host import connection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -52,6 +53,7 @@ async def wide_docker(
     engine = DockerEngine(
         DockerEngineOptions(
             data_dir=tmp_path_factory.mktemp("engine"),
+            connection=connection(),
             skills_dir=store.mount_dir,
             marker=store.marker(),
             concurrent_runs=2,

@@ -9,6 +9,9 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from sandbox_skills.engines.docker_client import address
+from tests.docker_host import connection
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
@@ -54,7 +57,7 @@ class Relay:
             while True:
                 client = self._listener.accept()[0]
                 server = socket.socket(socket.AF_UNIX)
-                server.connect("/var/run/docker.sock")
+                server.connect(address(connection()).path)
                 self._ends += [client, server]
                 for pair in ((client, server), (server, client)):
                     self._threads.append(threading.Thread(target=self._pump, args=pair))

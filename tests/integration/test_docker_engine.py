@@ -35,6 +35,7 @@ from sandbox_skills.spec import (
     SandboxSpec,
     Stopped,
 )
+from tests.docker_host import connection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -60,9 +61,11 @@ import asyncio, sys
 from pathlib import Path
 from sandbox_skills.engines.docker import DockerEngine, DockerEngineOptions
 from sandbox_skills.spec import SandboxSpec
+from tests.docker_host import connection
 
 async def main(data_dir, skills_dir, *marker):
-    engine = DockerEngine(DockerEngineOptions(data_dir=Path(data_dir), skills_dir=Path(skills_dir), marker=marker))
+    options = DockerEngineOptions(Path(data_dir), connection(), skills_dir=Path(skills_dir), marker=marker)
+    engine = DockerEngine(options)
     async with engine.open(SandboxSpec()) as sandbox:
         print(sandbox.id, flush=True)
         await asyncio.sleep(60)
@@ -76,9 +79,8 @@ def sh(text: str) -> Command:
 
 
 def options(store: SkillStore, data_dir: Path, **changes: Any) -> DockerEngineOptions:  # noqa: ANN401  # any option
-    return DockerEngineOptions(
-        **{"data_dir": data_dir, "skills_dir": store.mount_dir, "marker": store.marker(), **changes}
-    )
+    usual = {"connection": connection(), "skills_dir": store.mount_dir, "marker": store.marker()}
+    return DockerEngineOptions(**{"data_dir": data_dir, **usual, **changes})
 
 
 @asynccontextmanager

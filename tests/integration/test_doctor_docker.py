@@ -9,6 +9,7 @@ import pytest
 from sandbox_skills.engines.docker_config import LABEL_EXPIRES, LABEL_MANAGED
 from sandbox_skills.engines.doctor import DoctorOptions, examine
 from sandbox_skills.engines.image import image_tag
+from tests.docker_host import connection
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +28,7 @@ async def examined(options: DoctorOptions) -> dict[str, Check]:
 async def test_the_daemon_and_the_image_that_tests_use_are_fit(
     daemon: docker.APIClient, tmp_path: Path
 ) -> None:
-    found = await examined(DoctorOptions(tmp_path))
+    found = await examined(DoctorOptions(tmp_path, connection()))
     # An AppArmor of the host is welcome and not demanded.
     assert not [check for check in found.values() if check.state == "failed"]
     assert found["image"].detail.startswith(image_tag("slim"))
@@ -35,7 +36,7 @@ async def test_the_daemon_and_the_image_that_tests_use_are_fit(
 
 
 async def test_an_image_that_nobody_has_is_told(daemon: docker.APIClient, tmp_path: Path) -> None:
-    found = await examined(DoctorOptions(tmp_path, image="sandbox-skills-test:nobody-has-this"))
+    found = await examined(DoctorOptions(tmp_path, connection(), image="sandbox-skills-test:nobody-has-this"))
     assert found["image"].state == "failed"
     assert found["image"].fix
 
@@ -45,7 +46,7 @@ async def test_a_sandbox_whose_time_is_over_is_left_over(daemon: docker.APIClien
     labels = {LABEL_MANAGED: "1", LABEL_EXPIRES: str(int(time.time()) - 60)}
     daemon.create_container(image_tag("slim"), name=name, labels=labels)
     try:
-        found = await examined(DoctorOptions(tmp_path))
+        found = await examined(DoctorOptions(tmp_path, connection()))
         assert (found["leftovers"].state, found["leftovers"].fix) == ("warning", "sandbox-skills gc")
     finally:
         daemon.remove_container(name, force=True)

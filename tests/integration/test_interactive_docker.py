@@ -18,6 +18,7 @@ from sandbox_skills.spec import MIB, Command, Exited, Limits, SandboxSpec, Stopp
 from sandbox_skills.workspace.interactive import InteractivePrograms
 from sandbox_skills.workspace.interactive.lines import MAX_LINES
 from sandbox_skills.workspace.manager import Argv, RunRequest, WorkspaceManager
+from tests.docker_host import connection
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -48,7 +49,7 @@ async def engine(
 ) -> AsyncIterator[Engine]:
     """One that lets programs run side by side."""
     options = DockerEngineOptions(
-        data_dir=tmp_path_factory.mktemp("engine"), skills_dir=store.mount_dir, concurrent_runs=3
+        tmp_path_factory.mktemp("engine"), connection(), skills_dir=store.mount_dir, concurrent_runs=3
     )
     engine = DockerEngine(options)
     yield engine
@@ -317,9 +318,10 @@ import asyncio, sys
 from pathlib import Path
 from sandbox_skills.engines.docker import DockerEngine, DockerEngineOptions
 from sandbox_skills.spec import Command, SandboxSpec, TerminalSize
+from tests.docker_host import connection
 
 async def main():
-    engine = DockerEngine(DockerEngineOptions(data_dir=Path(sys.argv[1])))
+    engine = DockerEngine(DockerEngineOptions(Path(sys.argv[1]), connection()))
     command = Command(("bash", "-c", "trap '' HUP TERM; echo up; sleep 300"), env={"PATH": "/usr/bin:/bin"})
     async with engine.open(SandboxSpec()) as sandbox:
         up = asyncio.Event()

@@ -21,6 +21,7 @@ from sandbox_skills.workspace.kept_session import SessionPolicy
 from sandbox_skills.workspace.manager import RunRequest, Services, Shell, WorkspaceManager
 from sandbox_skills.workspace.output_spec import OutputRequest
 from sandbox_skills.workspace.sessions import SessionManager
+from tests.docker_host import connection
 
 if TYPE_CHECKING:
     from sandbox_skills.workspace.staging import SkillStore
@@ -87,7 +88,9 @@ async def test_two_hundred_sessions_half_cancelled_leave_nothing(store: SkillSto
     moments = [chance.uniform(0, LONGEST_SECONDS) if number % 2 else None for number in range(SESSIONS)]
     before = descriptors()
     engine = DockerEngine(
-        DockerEngineOptions(data_dir=tmp_path / "engine", skills_dir=store.mount_dir, marker=store.marker())
+        DockerEngineOptions(
+            tmp_path / "engine", connection(), skills_dir=store.mount_dir, marker=store.marker()
+        )
     )
     try:
         async with PooledEngine(engine, SPEC, size=2) as pool:

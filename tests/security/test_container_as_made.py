@@ -20,6 +20,7 @@ from sandbox_skills.engines.docker_config import RUNNER_ARGV
 from sandbox_skills.engines.image import image_tag
 from sandbox_skills.errors import ImageError
 from sandbox_skills.spec import Limits, SandboxSpec
+from tests.docker_host import connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,8 +49,9 @@ from pathlib import Path
 from sandbox_skills.engines.client import RunnerClient
 from sandbox_skills.engines.docker import DockerEngine, DockerEngineOptions
 from sandbox_skills.spec import Command, SandboxSpec
+from tests.docker_host import connection
 async def main():
-    async with DockerEngine(DockerEngineOptions(data_dir=Path(sys.argv[1]))).open(SandboxSpec()) as sandbox:
+    async with DockerEngine(DockerEngineOptions(Path(sys.argv[1]), connection())).open(SandboxSpec()) as sandbox:
         print(sandbox.id, flush=True)
         await sandbox.run(Command(("sleep", "600"), env={"PATH": "/bin"}))
 asyncio.run(main())
@@ -69,7 +71,7 @@ def image(daemon: docker.APIClient, name: str, instructions: str) -> Iterator[st
 
 
 def engine_on(name: str, data_dir: Path) -> DockerEngine:
-    return DockerEngine(DockerEngineOptions(data_dir=data_dir, image=name))
+    return DockerEngine(DockerEngineOptions(data_dir, connection(), image=name))
 
 
 def inspected(daemon: docker.APIClient, name: str) -> dict[str, Any]:
