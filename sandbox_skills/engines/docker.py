@@ -244,8 +244,9 @@ class DockerEngine:
         if not box.client.alive:
             # Something took the box away: whatever was verified of this daemon may no longer hold.
             self._checked.clear()
-        box.client.close()
         try:
+            # The channel stays open and read meanwhile: a runner that hangs up by itself would have the daemon remove
+            # the box on its own, and we would have to ask again and again whether it is done.
             found = await self._calls.change(docker_box.remove, box.daemon.client, box.id)
         except EngineError:
             # The daemon is away. Its restart removes the box (auto-remove), `reap` whatever is left.
@@ -255,6 +256,8 @@ class DockerEngine:
         else:
             if box.may_come and not found:
                 self._left[box.id] = box
+        finally:
+            box.client.close()
 
     async def _try_again(self, box: _Box) -> None:
         """Removes what could not be removed before; if it still cannot, our record tells the next reap whose it is."""

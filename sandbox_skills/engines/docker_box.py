@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 REMOVE_SECONDS = 10.0
 """How long a removal may take; seen at most 2 s with eight at once. What takes longer is left to the next reap."""
 
-REMOVE_POLL_SECONDS = 0.02
+REMOVE_POLL_SECONDS = 0.005
 
 EVENTS_SECONDS = 2.0
 """How long the daemon may take to tell of a death: the channel ends first, its event came within 0.3 s."""

@@ -14,7 +14,6 @@ SCRIPT = Path(__file__).parents[2] / "runner-image" / "host-setup.sh"
 OWN_DAEMON = f"""
 set -e
 mount -t tmpfs none /run
-ip link set lo up
 export STATE_DIR=$PWD/state ENGINE_SOCKET=$PWD/docker.sock DOCKER_HOST=unix://$PWD/docker.sock
 export DOCKERD_ARGS="--data-root $PWD/data --exec-root /run/docker $EXTRA"
 mkdir state && echo '1 5' > state/dockerd.pid  # stale: another program has that number
