@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from sandbox_skills.catalog import sweep_defined_tools
 from sandbox_skills.cli.event_loop import run_async
+from sandbox_skills.cli.run import LOCAL_TENANT
 from sandbox_skills.cli.terminal import out, print_json, working
 from sandbox_skills.engines.image import prune_images
-from sandbox_skills.wiring import docker_client, library, opened
+from sandbox_skills.wiring import artifact_store, docker_client, library, opened
 
 if TYPE_CHECKING:
     from sandbox_skills.cli.options import GlobalOptions
@@ -18,7 +19,7 @@ DAY_SECONDS = 86_400
 
 
 def gc(options: GlobalOptions, *, images: bool) -> int:
-    """Removes what belongs to dead processes, staged skills that nobody uses, and with `images` old images."""
+    """Removes what belongs to dead processes, what nobody uses, what is kept too long, and with `images` old images."""
     settings = options.settings()
     with working("cleaning up"):
         removed = run_async(_collect(settings))
@@ -38,5 +39,9 @@ async def _collect(settings: Settings) -> dict[str, list[str]]:
         sandboxes = await live.engine.reap(())
         age = settings.store.max_age_days * DAY_SECONDS
         taken = await live.store.gc(max_age=age, max_bytes=settings.store.max_bytes)
-    orphans = ["unfinished copy"] * taken.orphans
-    return {"sandboxes": [str(name) for name in sandboxes], "skills": [*taken.copies, *orphans]}
+    kept = await artifact_store(settings).retain(settings.artifact_retention(), tenant=LOCAL_TENANT)
+    return {
+        "sandboxes": [str(name) for name in sandboxes],
+        "skills": [*taken.copies, *["unfinished copy"] * taken.orphans],
+        "artifacts": [*(item.ref for item in kept.artifacts), *["unfinished file"] * kept.leftovers],
+    }
