@@ -219,7 +219,7 @@ def gc(
     images: Annotated[bool, typer.Option("--images", help="Remove images of other versions, too.")] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Remove sandboxes, skill copies and artifacts whose time is over."""
+    """Remove sandboxes, copies and artifacts whose time is over."""
     from sandbox_skills.cli.gc import gc as work
 
     return work(_options(context, as_json), images=images)
