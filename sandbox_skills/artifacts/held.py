@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import threading
+from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 
-class Held:
+class Held(ABC):
     """Base of a file that is held open. Threads use it one at a time."""
 
     def __init__(self) -> None:
@@ -45,6 +46,6 @@ class Held:
             finally:
                 self._lock.release()
 
+    @abstractmethod
     def _end(self) -> None:
         """Lets go of what is held; called more than once."""
-        raise NotImplementedError

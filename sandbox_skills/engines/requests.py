@@ -7,6 +7,7 @@ of the protocol. Bytes are counted here as they come, whatever the box says it c
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -74,7 +75,7 @@ def refusal(frame: Frame) -> SandboxSkillsError:
     return _REFUSALS[code](plain(message))
 
 
-class Request(Generic[T]):
+class Request(ABC, Generic[T]):
     """A request that ends with one JSON answer of kind `reply`, or with an ERROR."""
 
     reply: Kind
@@ -99,9 +100,9 @@ class Request(Generic[T]):
         """Takes a frame that is not the last one."""
         raise RunnerProtocolError(f"{frame.kind.name} does not belong to its request")
 
+    @abstractmethod
     def result(self, body: Mapping[str, Any]) -> T:
         """Returns what the answer means; raises RunnerProtocolError where it cannot be true."""
-        raise NotImplementedError
 
     def fail(self, error: BaseException) -> None:
         """Ends the request with an exception, unless it has ended."""

@@ -19,7 +19,7 @@ BY_CODE: dict[str, str | bytes] = {
     "file-too-large": b"x" * (4 * 1024 * 1024 + 1),
     "file-empty": b" \n",
     "file-utf16": skill(*GOOD).encode("utf-16"),
-    "file-link-as-text": b"../shared/sums/SKILL.md\n",
+    "file-link-as-text": b"../common/sums/SKILL.md\n",
     "file-not-utf8": skill("name: sums", "description: caf@").encode().replace(b"@", b"\xe9"),
     "file-control-characters": skill("name: sums", "description: a\x07b"),
     "frontmatter-heading-first": "# Sums\n\nText",
