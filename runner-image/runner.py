@@ -22,7 +22,8 @@ emptied of what they hold, and one ENDED goes out, in that order. What the progr
 double fork, SIGSTOP, ignored signals, a pipe held open) does not matter to a SIGKILL sent by pid 1: orphans become
 its children, and "no child is left" is an exact answer. Where other runs live, or where the runner is not pid 1
 (tests, the `local` engine), `kill(-1)` would hit bystanders, so `/proc` is searched for whatever descends from the
-runner and cannot be traced to a run that still lives (`Reaper`).
+runner and cannot be traced to a run that still lives (`Reaper`). Shared memory, semaphores and queues that outlive
+processes are removed behind the ENDED of the last run that lives (`clear_ipc`).
 
 **A terminal** (`Terminal`), where a run asks for one, takes the place of its three pipes and controls its session. It
 changes nothing about the end: what the terminal's hang-up does not end, SIGKILL does.
@@ -1930,6 +1931,57 @@ class Investigation:
             os.kill(self.pid, signal.SIGKILL)
 
 
+# --- What outlives processes ----------------------------------------------------------------------------------------
+
+IPC_RMID = 0
+IPC_WORDS = 64
+"""Words of a buffer for what the kernel tells of System V objects: its largest structure has 28."""
+
+MESSAGE_QUEUES = "/dev/mqueue"
+
+
+class SystemV:
+    """One kind of System V objects: `control` acts on one, or tells of them all.
+
+    Commands by the kernel's headers: `info` tells how many there are in its word `count`, `stat` the id of the object
+    at an index, whatever its mode.
+    """
+
+    def __init__(self, control: Callable[[int, int, object], int], info: int, count: int, stat: int) -> None:
+        self._control = control
+        self._info = info
+        self._count = count
+        self._stat = stat
+        self._words = (ctypes.c_int * IPC_WORDS)()
+
+    def clear(self) -> None:
+        """Removes every object; a system call of a microsecond where there is none."""
+        last = self._control(0, self._info, self._words)
+        if last < 0 or not self._words[self._count]:
+            return
+        for index in range(last + 1):
+            found = self._control(index, self._stat, self._words)
+            if found >= 0:
+                self._control(found, IPC_RMID, None)
+
+
+SYSTEM_V = (
+    SystemV(LIBC.shmctl, info=14, count=0, stat=15),
+    SystemV(LIBC.msgctl, info=12, count=0, stat=13),
+    SystemV(lambda found, command, words: LIBC.semctl(found, 0, command, words), info=19, count=7, stat=20),
+)
+
+
+def clear_ipc() -> None:
+    """Removes the shared memory, semaphores and queues of this IPC namespace, which must be the box's own."""
+    for kind in SYSTEM_V:
+        kind.clear()
+    with suppress(OSError):  # no such file system here
+        for name in os.listdir(MESSAGE_QUEUES):
+            with suppress(OSError):
+                os.unlink(f"{MESSAGE_QUEUES}/{name}")
+
+
 # --- The loop -------------------------------------------------------------------------------------------------------
 
 LONGEST_WAIT = 60.0
@@ -1972,6 +2024,7 @@ class Runner:
         self._masks: dict[int, int] = {}
         self._ending = False
         self._listening = True
+        self._tidied = True
         self._reaper = Reaper(self._catch_signals(), self._on_death)
         self._watch(channel.source, select.EPOLLIN, self._on_channel)
         self._handlers: dict[Kind, Callable[[int, bytes], None]] = {
@@ -2034,6 +2087,7 @@ class Runner:
             warm_up()
             while not self._ending:
                 self._channel.flush()
+                self._tidy()
                 self._adjust()
                 for descriptor, mask in self._epoll.poll(self._patience()):
                     callback = self._watched.get(descriptor)
@@ -2192,6 +2246,18 @@ class Runner:
         self._reaper.tell_session = len(self._runs) > 1
         room = full((self._options.workspace, "/tmp"))  # noqa: S108  looked at, not used
         self._channel.send(Kind.ENDED, run.ref, pack(run.ended(clean=clean, full=room)))
+        self._tidied = False
+
+    def _tidy(self) -> None:
+        """Removes what runs left in the kernel: nobody waits for it any more, and no run was taken up since.
+
+        Such objects do not tell whose they are, so they stay while any run lives. Only pid 1 has a namespace of its
+        own.
+        """
+        if not self._tidied and not self._runs:
+            self._tidied = True
+            if os.getpid() == 1:
+                clear_ipc()
 
     # What the host asks
 

@@ -85,11 +85,29 @@ def hoarding() -> dict[str, int]:
     return made
 
 
-def left_of_system_v() -> dict[str, int]:
+NOTHING = {"shm": 0, "msg": 0, "sem": 0, "posix": 0}
+
+
+def left_of_ipc() -> dict[str, int]:
     from pathlib import Path
 
     files = {kind: Path("/proc/sysvipc", kind).read_text(encoding="utf-8") for kind in ("shm", "msg", "sem")}
-    return {kind: len(text.splitlines()) - 1 for kind, text in files.items()}
+    system_v = {kind: len(text.splitlines()) - 1 for kind, text in files.items()}
+    return {**system_v, "posix": len(list(Path("/dev/mqueue").iterdir()))}
+
+
+def hiding() -> dict[str, str]:
+    import ctypes
+    import os
+
+    from tests.security.inside import errno_of, libc
+
+    name = ctypes.create_string_buffer(b"/hidden")
+    return {
+        "queue": errno_of(lambda: libc("msgget", 7, 0o1000)),
+        "semaphores": errno_of(lambda: libc("semget", 7, 1, 0o1000)),
+        "posix queue": errno_of(lambda: libc("mq_open", ctypes.addressof(name), os.O_CREAT, 0, 0)),
+    }
 
 
 def memory_in_use() -> int:
@@ -112,10 +130,17 @@ async def test_processes_of_a_box_share_memory_and_queues(box: Box) -> None:
     assert await box.call(speaking_to_a_child) == [42, 7]
 
 
-async def test_system_v_objects_are_few_and_leave_the_next_run_its_memory(open_box: OpenBox) -> None:
+async def test_system_v_objects_are_few_and_do_not_outlive_a_run(open_box: OpenBox) -> None:
     async with open_box() as box:
         before = await box.call(memory_in_use)
         made = await box.call(hoarding)
         assert (made["queues"], made["sets"]) == (8, 4)
-        assert await box.call(memory_in_use) - before < 16 * MIB
-        assert await box.call(left_of_system_v) == {"shm": 0, "msg": 8, "sem": 4}
+        assert await box.call(left_of_ipc) == NOTHING
+        assert await box.call(memory_in_use) - before < 2 * MIB
+        assert await box.call(hoarding) == made
+
+
+async def test_what_nobody_may_read_does_not_outlive_a_run(open_box: OpenBox) -> None:
+    async with open_box() as box:
+        assert set((await box.call(hiding)).values()) == {"ok"}
+        assert await box.call(left_of_ipc) == NOTHING

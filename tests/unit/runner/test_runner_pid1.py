@@ -27,7 +27,9 @@ LEAVE = {
 @pytest.fixture
 def init(start_host: StartHost) -> Host:
     """A runner that is pid 1."""
-    host = start_host(prefix=["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"], hello=False)
+    host = start_host(
+        prefix=["unshare", "--pid", "--ipc", "--fork", "--mount-proc", "--kill-child"], hello=False
+    )
     hello = host.next()
     assert hello.kind is Kind.HELLO
     assert hello.json()["pid"] == 1
@@ -112,6 +114,31 @@ def test_when_the_host_goes_the_box_goes(init: Host) -> None:
     namespace = Path(f"/proc/{init.process.pid}/task/{init.process.pid}/children").read_text().split()
     assert init.close() == 0
     assert not any(Path(f"/proc/{pid}").exists() for pid in namespace)
+
+
+SHARE = "ipcmk -M 4096 -p 0 && ipcmk -Q -p 0 && ipcmk -S 3 -p 0"
+"""Objects of each kind that nobody may look at, not even who made them."""
+
+
+def shared(host: Host) -> int:
+    """Returns how many System V objects the box has."""
+    count = "tail -qn +2 /proc/sysvipc/shm /proc/sysvipc/msg /proc/sysvipc/sem | wc -l"
+    return int(host.shell(count).stdout)
+
+
+def test_system_v_objects_do_not_outlive_a_run(init: Host) -> None:
+    assert init.shell(f"{SHARE} && {SHARE}").ending == (0, None, None)
+    assert shared(init) == 0
+
+
+def test_system_v_objects_stay_while_a_run_lives_that_may_have_made_them(init: Host) -> None:
+    other = init.start("sh", "-c", f"{SHARE}; touch mark; read x", stdin="pipe")
+    init.wait_for("mark")
+    init.shell(SHARE)
+    assert shared(init) == 6
+    init.send(Kind.STDIN, other, b"\n")
+    init.finish(other)
+    assert shared(init) == 0
 
 
 def test_killing_is_quick(init: Host) -> None:
