@@ -68,7 +68,7 @@ bench: image ## Measure, and compare with the figures that must be reached
 
 lock: setup ## Pin the dependencies again, without any index address
 	$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --extra dev --extra mcp --extra serve --extra test --strip-extras --no-header \
-	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host -o requirements.lock pyproject.toml
+	  --no-emit-options -o requirements.lock pyproject.toml
 
 clean: ## Remove what was made here; Docker and its images stay, and .state while its engine runs
 	@if sh runner-image/host-setup.sh running; then \
