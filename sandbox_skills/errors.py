@@ -25,6 +25,8 @@
     │  ├─ SessionClosedError           a session that was closed, or cannot be opened as asked
     │  ├─ SnapshotError                a snapshot that cannot be restored
     │  ├─ GrantConflictError           a run that would share a box with another skill's secrets
+    │  ├─ PolicyError                  a call that the operator's policy does not allow
+    │  ├─ ApprovalNeededError          a call that waits for a person's word
     │  ├─ PathEscapeError              a path that leaves its root
     │  └─ PatternError                 a glob that cannot be read
     └─ EngineError                     the sandbox, not the program in it; CLI exit 125
@@ -247,6 +249,18 @@ class GrantConflictError(RequestError):
     """The run would share a box with another skill while one of them has secrets."""
 
     code = "grant_conflict"
+
+
+class PolicyError(RequestError):
+    """The operator's policy does not allow the call; nothing was started."""
+
+    code = "policy_denied"
+
+
+class ApprovalNeededError(RequestError):
+    """The policy asks for a person's word before this call, and there was none; nothing was started."""
+
+    code = "approval_needed"
 
 
 class PathEscapeError(RequestError):

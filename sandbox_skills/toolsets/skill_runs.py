@@ -1,0 +1,173 @@
+"""Where every toolset's calls become runs: the skill found, its content as pinned, allowed, granted, staged and run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import anyio
+from anyio import to_thread
+
+from sandbox_skills.errors import PolicyError, SessionExpiredError, SessionLostError
+from sandbox_skills.policy import Policy, RunLimits, decide
+from sandbox_skills.spec import Limits
+from sandbox_skills.workspace.request import Script, Shell
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sandbox_skills.catalog import Pin, SkillSpec
+    from sandbox_skills.policy import Decision
+    from sandbox_skills.spec import TerminalSize
+    from sandbox_skills.toolsets.base import CallContext, Conversation
+    from sandbox_skills.toolsets.offered import OfferedSkills
+    from sandbox_skills.workspace.interactive import InteractiveProgram
+    from sandbox_skills.workspace.live_session import LiveSession
+    from sandbox_skills.workspace.request import RunRequest
+    from sandbox_skills.workspace.result import RunResult
+    from sandbox_skills.workspace.sessions import SessionManager
+    from sandbox_skills.workspace.staging import StagedSkill
+
+
+class Demand(Protocol):
+    """Returns the pin that a skill's copy must meet, as `install.Trust.demanded`. Blocking."""
+
+    def __call__(self, spec: SkillSpec, *, asked: str = "") -> Pin | None: ...
+
+
+def _no_demand(spec: SkillSpec, *, asked: str = "") -> Pin | None:  # noqa: ARG001  # a Demand takes both
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class SkillRuns:
+    """Runs skills in the workspaces of conversations. Owns neither the sessions nor the catalog.
+
+    `secrets` are the values that the operator keeps, by name; a skill gets those that the policy grants it, and only
+    where it is trusted.
+    """
+
+    skills: OfferedSkills
+    sessions: SessionManager
+    policy: Policy = field(default_factory=Policy)
+    secrets: Mapping[str, str] = field(default_factory=dict[str, str])
+    demanded: Demand = _no_demand
+
+    async def find(self, name: str) -> SkillSpec:
+        """Returns an offered skill; raises SkillNotFoundError with near names."""
+        return await to_thread.run_sync(self.skills.require, name)
+
+    async def run(
+        self, spec: SkillSpec, request: RunRequest, context: CallContext, *, tool: str, asked: str = ""
+    ) -> RunResult:
+        """Runs one command of a skill in the conversation's workspace and collects what was asked for.
+
+        Raises PolicyError for what the policy refuses, SkillChangedError for a skill that is not what was pinned,
+        and as `LiveSession.run` does.
+        """
+        granted = self.granted(spec, request, tool=tool)
+        session = await self.workspace(context.conversation, spec, granted)
+        staged = await self.stage(session, spec, asked=asked)
+        return await session.run(staged, granted, on_output=context.on_output)
+
+    async def start(
+        self,
+        spec: SkillSpec,
+        request: RunRequest,
+        context: CallContext,
+        *,
+        tool: str,
+        asked: str = "",
+        tty: TerminalSize | None = None,
+    ) -> InteractiveProgram[RunResult]:
+        """Starts one command of a skill to talk to. Raises as `run` and `LiveSession.start_program` do."""
+        granted = self.granted(spec, request, tool=tool)
+        session = await self.workspace(context.conversation, spec, granted)
+        staged = await self.stage(session, spec, asked=asked)
+        return await session.start_program(staged, granted, tty=tty, sink=context.on_output)
+
+    def granted(self, spec: SkillSpec, request: RunRequest, *, tool: str) -> RunRequest:
+        """Returns the request with what the policy gives and takes; raises PolicyError. Pure.
+
+        The values of `env` win over those of the call, so that a model cannot point a skill's service elsewhere.
+        """
+        decision = decide(self.policy, tool=tool, skill=spec.name, **_judged(request))
+        if not decision.allowed:
+            raise PolicyError(decision.reason, hint="Use another way, or ask the user to change the policy.")
+        return replace(
+            request,
+            skill_name=request.skill_name or spec.name,
+            env={**request.env, **decision.env},
+            grants={**request.grants, **self._secrets(spec, decision)},
+            limits=_lowered(request.limits, decision.limits),
+        )
+
+    def _secrets(self, spec: SkillSpec, decision: Decision) -> dict[str, str]:
+        if not spec.trusted:
+            return {}
+        missing = [name for name in decision.secrets if name not in self.secrets]
+        if missing:
+            raise PolicyError(
+                f"the policy grants secrets that are not there: {', '.join(missing)}",
+                hint="Tell the user that these variables are not set.",
+            )
+        return {name: self.secrets[name] for name in decision.secrets}
+
+    async def stage(self, session: LiveSession, spec: SkillSpec, *, asked: str = "") -> StagedSkill:
+        """Copies a skill into the store, unless it is there; raises SkillChangedError, SkillUnsafeError."""
+        pin = await to_thread.run_sync(partial(self.demanded, spec, asked=asked))
+        folder = Path(await anyio.Path(spec.dir).resolve())
+        return await session.stage(folder, pin=pin)
+
+    async def workspace(
+        self, conversation: Conversation, spec: SkillSpec | None = None, request: RunRequest | None = None
+    ) -> LiveSession:
+        """Returns the conversation's workspace; a skill with secrets has one of its own.
+
+        One that expired goes on from its files where they are still there, else with nothing.
+        """
+        session_id = conversation.id
+        if spec is not None and request is not None and request.grants:
+            session_id = f"{conversation.id}/{spec.id}"
+        try:
+            return await self.sessions.open(session_id, tenant=conversation.tenant)
+        except (SessionExpiredError, SessionLostError):
+            left = self.sessions.snapshot_of(session_id, tenant=conversation.tenant)
+            return await self.sessions.open(
+                session_id, tenant=conversation.tenant, restore=left, anew=left is None
+            )
+
+
+def _judged(request: RunRequest) -> dict[str, str]:
+    match request.invocation:
+        case Script(path):
+            return {"script": path}
+        case Shell(text):
+            return {"command": text}
+        case argv:
+            return {"command": " ".join(argv.argv)}
+
+
+def _lowered(limits: Limits | None, ceiling: RunLimits) -> Limits | None:
+    """Returns limits none of which is above the policy's."""
+    if ceiling == RunLimits():
+        return limits
+    base = limits if limits is not None else Limits()
+    return replace(
+        base,
+        wall_seconds=_lower(base.wall_seconds, ceiling.wall_seconds),
+        cpu_seconds=ceiling.cpu_seconds
+        if base.cpu_seconds is None
+        else _lower(base.cpu_seconds, ceiling.cpu_seconds),
+        stdout_bytes=_lower(base.stdout_bytes, ceiling.stdout_bytes),
+        stderr_bytes=_lower(base.stderr_bytes, ceiling.stderr_bytes),
+    )
+
+
+N = TypeVar("N", int, float)
+
+
+def _lower(now: N, ceiling: N | None) -> N:
+    return now if ceiling is None else min(now, ceiling)

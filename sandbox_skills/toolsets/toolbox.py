@@ -1,0 +1,231 @@
+"""Several toolsets as one: what a model is offered, and every call answered, in whatever form its toolset has."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio import to_thread
+
+from sandbox_skills.catalog.text import one_line
+from sandbox_skills.errors import (
+    ApprovalNeededError,
+    PolicyError,
+    RequestError,
+    SandboxSkillsError,
+    SettingsError,
+    ToolNotFoundError,
+)
+from sandbox_skills.policy import Policy, decide
+from sandbox_skills.telemetry import ToolResponse, span
+from sandbox_skills.toolsets.base import CallContext, ConversationHooks, ToolResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sandbox_skills.catalog.manifest_json import JsonObject
+    from sandbox_skills.engines.base import OutputSink
+    from sandbox_skills.policy import Decision
+    from sandbox_skills.toolsets.base import Conversation, Status, Subject, Tool, ToolCall, Toolset
+
+logger = logging.getLogger(__name__)
+
+APPROVED = "temp:tool:approved:"
+"""Prefix of the state keys of what a person has allowed in a conversation, for `first_use`."""
+
+_MAX_NAME = 128
+"""Characters of an unknown tool's name that are repeated to the model."""
+
+
+class Toolbox:
+    """The tools that one agent has. Every call gets exactly one result; only a cancel raises.
+
+    Raises SettingsError where two toolsets have a tool of one name. `on_response` hears of every call.
+    """
+
+    def __init__(
+        self,
+        toolsets: Sequence[Toolset],
+        *,
+        policy: Policy | None = None,
+        on_response: Callable[[ToolResponse], None] | None = None,
+    ) -> None:
+        if not toolsets:
+            raise SettingsError("no toolset is chosen", hint="name at least one, such as openrouter")
+        self.toolsets = tuple(toolsets)
+        self._policy = policy or Policy()
+        self._on_response = on_response or _unheard
+        _check_names([one.name for one in self.toolsets])
+        self.tools()
+
+    def tools(self) -> tuple[Tool, ...]:
+        """Returns the tools as they are now. Blocking: looks at the skills' status."""
+        return tuple(tool for _, tool in self._owned())
+
+    def prompt(self, conversation: Conversation, *, query: str = "") -> str:
+        """Returns the section of the system prompt: those of its toolsets that have something to say. Blocking."""
+        parts = [toolset.prompt(conversation, query=query) for toolset in self.toolsets]
+        return "\n\n".join(part for part in parts if part)
+
+    def approval(self, call: ToolCall, conversation: Conversation) -> bool:
+        """Tells whether a person is to be asked before this call. What the policy refuses needs nobody's word."""
+        toolset = self._toolset_of(call.name)
+        return toolset is not None and _asks(
+            self._decision(toolset.subject(call)), toolset.subject(call), conversation
+        )
+
+    async def call(
+        self,
+        call: ToolCall,
+        conversation: Conversation,
+        *,
+        on_output: OutputSink | None = None,
+        approved: bool = False,
+    ) -> ToolResult:
+        """Answers one call and takes over what it changes of the conversation's state.
+
+        `approved` says that a person has allowed this call.
+        """
+        started = time.monotonic()
+        with span("tool.call", tool=one_line(call.name, _MAX_NAME)):
+            result = await self._answer(
+                call, CallContext(conversation, call.id, on_output), approved=approved
+            )
+        conversation.apply(result.state_delta)
+        self._on_response(
+            ToolResponse(
+                tool=one_line(call.name, _MAX_NAME),
+                call_id=call.id,
+                status=result.status,
+                state_delta=result.state_delta,
+                code=result.code,
+                seconds=round(time.monotonic() - started, 6),
+            )
+        )
+        return result
+
+    async def call_all(
+        self, calls: Sequence[ToolCall], conversation: Conversation, *, limit: int = 8
+    ) -> tuple[ToolResult, ...]:
+        """Answers calls at the same time, at most `limit` of them, and returns the results in call order."""
+        results: dict[int, ToolResult] = {}
+        slots = anyio.CapacityLimiter(limit)
+
+        async def answer(index: int, call: ToolCall) -> None:
+            async with slots:
+                results[index] = await self.call(call, conversation)
+
+        async with anyio.create_task_group() as group:
+            for index, call in enumerate(calls):
+                group.start_soon(answer, index, call)
+        return tuple(results[index] for index in range(len(calls)))
+
+    def run_started(self, conversation: Conversation) -> None:
+        """Says that a turn of the user's begins: what was loaded for one turn is dropped."""
+        self._apply(conversation, lambda hooks: hooks.run_started(conversation))
+
+    def request_made(self, conversation: Conversation) -> None:
+        """Says that the model was asked: what was loaded for one request is dropped."""
+        self._apply(conversation, lambda hooks: hooks.request_made(conversation))
+
+    def rewritten(self, items: Sequence[JsonObject], conversation: Conversation) -> list[JsonObject]:
+        """Returns the input of a model request with what is loaded put where it belongs. Blocking."""
+        rewritten = list(items)
+        for toolset in self.toolsets:
+            if isinstance(toolset, ConversationHooks):
+                rewritten = toolset.rewritten(rewritten, conversation)
+        return rewritten
+
+    def _apply(
+        self, conversation: Conversation, change: Callable[[ConversationHooks], Mapping[str, str]]
+    ) -> None:
+        for toolset in self.toolsets:
+            if isinstance(toolset, ConversationHooks):
+                conversation.apply(change(toolset))
+
+    async def _answer(self, call: ToolCall, context: CallContext, *, approved: bool) -> ToolResult:
+        toolset = await to_thread.run_sync(self._toolset_of, call.name)
+        if toolset is None:
+            error = await to_thread.run_sync(self._unknown, call.name)
+            return _refusal(self.toolsets[0], call, error)
+        subject = toolset.subject(call)
+        try:
+            self._admit(subject, context.conversation, approved=approved)
+            result = await toolset.call(call, context)
+        except SandboxSkillsError as error:
+            return _refusal(toolset, call, error)
+        if approved:
+            key = _approval_key(subject)
+            return replace(result, state_delta={**result.state_delta, key: "1"})
+        return result
+
+    def _admit(self, subject: Subject, conversation: Conversation, *, approved: bool) -> None:
+        decision = self._decision(subject)
+        if not decision.allowed:
+            raise PolicyError(decision.reason, hint="Use another way, or ask the user to change the policy.")
+        if not approved and _asks(decision, subject, conversation):
+            raise ApprovalNeededError(
+                f"{subject.tool} needs the user's approval, and has none", hint="Ask the user."
+            )
+
+    def _decision(self, subject: Subject) -> Decision:
+        return decide(
+            self._policy,
+            tool=subject.tool,
+            skill=subject.skill,
+            script=subject.script,
+            command=subject.command,
+        )
+
+    def _toolset_of(self, name: str) -> Toolset | None:
+        return next((toolset for toolset, tool in self._owned() if tool.name == name), None)
+
+    def _owned(self) -> list[tuple[Toolset, Tool]]:
+        owned = [(toolset, tool) for toolset in self.toolsets for tool in toolset.tools()]
+        owners: dict[str, Toolset] = {}
+        for toolset, tool in owned:
+            other = owners.setdefault(tool.name, toolset)
+            if other is not toolset:
+                raise SettingsError(
+                    f"the toolsets {other.name} and {toolset.name} both have a tool {tool.name}",
+                    hint="choose one of them",
+                )
+        return owned
+
+    def _unknown(self, name: str) -> ToolNotFoundError:
+        names = ", ".join(tool.name for tool in self.tools())
+        return ToolNotFoundError(
+            f"no tool is named {one_line(name, _MAX_NAME)!r}", hint=f"The tools are: {names or 'none'}."
+        )
+
+
+def _check_names(names: Sequence[str]) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise SettingsError(f"the toolset {twice[0]} is chosen twice")
+
+
+def _asks(decision: Decision, subject: Subject, conversation: Conversation) -> bool:
+    if not decision.allowed or decision.approval == "never":
+        return False
+    return decision.approval == "always" or _approval_key(subject) not in conversation.state
+
+
+def _approval_key(subject: Subject) -> str:
+    return f"{APPROVED}{subject.tool}/{subject.skill}"
+
+
+def _refusal(toolset: Toolset, call: ToolCall, error: SandboxSkillsError) -> ToolResult:
+    """Returns the toolset's form of an error, marked as what it is; a sandbox that failed is logged for people."""
+    if not isinstance(error, RequestError):
+        logger.error("%s: the sandbox failed: %s", one_line(call.name, _MAX_NAME), error.message)
+    status: Status = "rejected" if isinstance(error, RequestError) else "sandbox_error"
+    return replace(toolset.refused(call, error), status=status, code=error.code, is_error=True)
+
+
+def _unheard(_response: ToolResponse) -> None:
+    return None
