@@ -90,6 +90,9 @@ class Decision:
     limits: RunLimits = field(default_factory=RunLimits)
 
 
+_STRICTEST_FIRST: tuple[Approval, ...] = ("always", "first_use")
+
+
 def decide(
     policy: Policy, *, tool: str = "", skill: str = "", script: str = "", command: str = ""
 ) -> Decision:
@@ -107,10 +110,10 @@ def decide(
 
 
 def _stricter(one: Approval, other: Approval) -> Approval:
-    return next((approval for approval in _STRICTEST_FIRST if approval in {one, other}), "never")
-
-
-_STRICTEST_FIRST: tuple[Approval, ...] = ("always", "first_use")
+    for approval in _STRICTEST_FIRST:
+        if approval in {one, other}:
+            return approval
+    return "never"
 
 
 def _refusal(
