@@ -8,9 +8,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sandbox_skills.engines.box import (
+    ARCHITECTURES,
+    ENVIRONMENT,
+    IPC_SYSCTLS,
+    RUNNER_ARGV,
+    SHM,
+    SHM_INODES,
+    TMP,
+    TMP_INODES,
+    check_spec,
+)
 from sandbox_skills.engines.seccomp.profile import profile_digest, seccomp_profile
-from sandbox_skills.errors import SettingsError
-from sandbox_skills.spec import BASE_GUARANTEES, KIB, MIB, SKILLS, WORKSPACE, Guarantee
+from sandbox_skills.spec import BASE_GUARANTEES, SKILLS, WORKSPACE, Guarantee
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,9 +38,6 @@ __all__ = [
     "seccomp_profile",
 ]
 
-RUNNER_ARGV = ("/usr/bin/python3", "-I", "-S", "-B", "/opt/sandbox-skills/runner.pyc")
-"""Pid 1 of every box. No shell, init or entry point of the image stands before the runner."""
-
 LABEL_MANAGED = "sandbox-skills.managed"
 LABEL_INSTANCE = "sandbox-skills.instance"
 LABEL_SANDBOX = "sandbox-skills.sandbox"
@@ -44,48 +51,10 @@ GVISOR = "runsc"
 GVISOR_PIDS = 512
 """gVisor's own threads count against the pids limit; with less it does not start."""
 
-MEMORY_RESERVE = 32 * MIB
-"""Memory that no tmpfs may take, for the runner and the kernel's records: a full tmpfs must not kill the runner."""
-
-TMP, SHM = "/tmp", "/dev/shm"  # noqa: S108  # directories of the box, each of its own tmpfs
-
-INODE_BYTES = 3 * KIB // 2
-"""What one file costs of the box's memory beside its bytes: 1.4 KiB where its name is as long as may be (measured)."""
-
-TMP_INODES = 8 * KIB
-"""Unpacking or building something takes some thousands."""
-
-SHM_INODES = KIB
-"""One for each semaphore or shared array of a process pool."""
-
-IPC_SYSCTLS = {
-    "kernel.shm_rmid_forced": "1",  # a segment goes with its last user
-    "kernel.msgmni": "8",  # queues; one of empty messages takes 1 MiB
-    "kernel.sem": "250 1000 100 64",  # in a set, in all, in an operation, sets; 64 bytes for each semaphore
-}
-"""System V objects outlive the program that made them and count against the box's memory: with the kernel's own
-limits one run could leave so many that the next one dies of it (seen)."""
-
 STOP_SECONDS = 1
 """The runner ends when its channel closes; waiting longer for a signal only delays the kill."""
 
 NANO = 1_000_000_000
-
-LEAST: Mapping[str, float] = {
-    "memory": 64 * MIB,  # the reserve and room for an interpreter
-    "cpus": 0.01,  # what Docker takes
-    "pids": 8,  # the runner, a shell and a small pipeline
-    "workspace_bytes": MIB,  # the runner's own directories and a file
-    "workspace_inodes": 64,  # likewise
-    "tmp_bytes": 64 * KIB,  # a tmpfs of 0 bytes would be unlimited
-    "shm_bytes": 64 * KIB,  # likewise
-    "open_files": 32,  # the runner's own descriptors and an interpreter's
-    "file_bytes": KIB,  # a file at all
-}
-"""Below these a box would not come up, or would do so without the limit."""
-
-MOST = 2**53
-"""Above this a JSON number is no longer exact; it also refuses NaN and infinity."""
 
 EMPTIED = (
     "ALL_PROXY",
@@ -107,18 +76,6 @@ EMPTIED = (
     "no_proxy",
 )
 """Variables of an image cannot be unset: what carries proxy passwords or loads code is emptied."""
-
-ENVIRONMENT = {
-    "HOME": str(WORKSPACE / "home"),
-    "LANG": "C.UTF-8",
-    "PATH": "/usr/local/bin:/usr/bin:/bin",
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "PYTHONNOUSERSITE": "1",
-}
-"""The runner's own environment; a command gets exactly what its RUN message says."""
-
-ARCHITECTURES = frozenset({"x86_64", "amd64", "aarch64", "arm64"})
-"""What the seccomp profile covers; elsewhere a clone flag is another argument and names are missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +106,7 @@ def create_body(
 
     Raises SettingsError for limits or a time to live that no box can have.
     """
-    _check_limits(spec.limits)
-    if uid <= 0:
-        raise SettingsError(f"a sandbox cannot have uid {uid}")
-    if not 0 < spec.ttl_seconds <= MOST:
-        raise SettingsError(f"a sandbox cannot live for {spec.ttl_seconds} seconds")
+    check_spec(spec, uid)
     return {
         "Image": image_id,
         "Entrypoint": list(RUNNER_ARGV),
@@ -280,21 +233,6 @@ def _store(skills_dir: Path) -> dict[str, Any]:
         "ReadOnly": True,
         "BindOptions": {"Propagation": "rprivate", "NonRecursive": True},
     }
-
-
-def _check_limits(limits: SandboxLimits) -> None:
-    for name, least in LEAST.items():
-        value = getattr(limits, name)
-        if not least <= value <= MOST:
-            raise SettingsError(f"sandbox.{name} is {value!r}, and a sandbox needs {least} or more")
-    inodes = limits.workspace_inodes + TMP_INODES + SHM_INODES
-    writable = limits.workspace_bytes + limits.tmp_bytes + limits.shm_bytes + inodes * INODE_BYTES
-    if writable > limits.memory - MEMORY_RESERVE:
-        raise SettingsError(
-            f"workspace, /tmp and /dev/shm of {writable} bytes with their inodes together must stay "
-            f"{MEMORY_RESERVE} below the memory limit of {limits.memory}, as they live in it",
-            hint=f"set sandbox.memory to {writable + MEMORY_RESERVE} or more, or sandbox.workspace_bytes to less",
-        )
 
 
 def guarantees(options: DockerOptions, info: Mapping[str, Any]) -> frozenset[Guarantee]:

@@ -14,8 +14,10 @@ from sandbox_skills.engines.verify_table import (
     EVERY_PROBE,
     GVISOR_BOX,
     GVISOR_PROBE,
+    IDENTITY_PROBE,
     NATIVE_BOX,
     NATIVE_PROBE,
+    USER_NAMESPACE_PROBE,
     Demand,
     Lost,
     Row,
@@ -28,7 +30,10 @@ if TYPE_CHECKING:
 
     from sandbox_skills.spec import SandboxSpec
 
-__all__ = ["Lost", "check_box", "check_probe", "image_faults"]
+__all__ = ["BUBBLEWRAP", "Lost", "check_box", "check_probe", "image_faults"]
+
+BUBBLEWRAP = "bubblewrap"
+"""What stands for a runtime where a box is bubblewrap's."""
 
 
 def check_box(facts: object, *, spec: SandboxSpec, uid: int, runtime: str) -> list[Lost]:
@@ -43,7 +48,8 @@ def check_probe(reply: object, *, spec: SandboxSpec, runtime: str, marker: str |
     Holds for boxes of the same image, runtime, profile and needs until the daemon starts again.
     """
     own = GVISOR_PROBE if runtime == GVISOR else NATIVE_PROBE
-    return _failed((*EVERY_PROBE, *own), reply, Demand(spec, marker=marker))
+    identity = USER_NAMESPACE_PROBE if runtime == BUBBLEWRAP else IDENTITY_PROBE
+    return _failed((*EVERY_PROBE, *identity, *own), reply, Demand(spec, marker=marker))
 
 
 def image_faults(reply: object) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from sandbox_skills.engines.docker_config import SHM, SHM_INODES, TMP, TMP_INODES
+from sandbox_skills.engines.box import SHM, SHM_INODES, TMP, TMP_INODES
 from sandbox_skills.spec import SKILLS, WORKSPACE, Guarantee
 
 if TYPE_CHECKING:
@@ -277,9 +277,15 @@ EVERY_PROBE: Rows = (
     Row(Guarantee.NO_NETWORK, ("outside_v4",), _one_of(UNREACHABLE), "refused at once"),
     Row(Guarantee.NO_NETWORK, ("outside_v6",), _one_of(UNREACHABLE), "refused at once"),
     Row(Guarantee.READONLY_SKILLS, ("marker",), _marker, "the marker of the store"),
-    Row(Guarantee.NO_CAPABILITIES, ("setuid0",), _one_of(REFUSED), "refused"),
     Row(Guarantee.NO_CAPABILITIES, ("mount",), _one_of(REFUSED), "refused"),
     Row(Guarantee.OWN_UID, ("read_pid1_mem",), _one_of({"EPERM", "EACCES", "ENOENT"}), "refused"),
+)
+
+IDENTITY_PROBE: Rows = (Row(Guarantee.NO_CAPABILITIES, ("setuid0",), _one_of(REFUSED), "refused"),)
+
+# In a user namespace that maps the box's uid alone there is no uid 0 to ask for.
+USER_NAMESPACE_PROBE: Rows = (
+    Row(Guarantee.NO_CAPABILITIES, ("setuid0",), _one_of({*REFUSED, "EINVAL"}), "refused"),
 )
 
 NATIVE_PROBE: Rows = (

@@ -14,9 +14,9 @@ import docker
 import docker.errors
 import pytest
 
+from sandbox_skills.engines.box import RUNNER_ARGV
 from sandbox_skills.engines.client import RunnerClient
 from sandbox_skills.engines.docker import DockerEngine, DockerEngineOptions
-from sandbox_skills.engines.docker_config import RUNNER_ARGV
 from sandbox_skills.engines.image import image_tag
 from sandbox_skills.errors import ImageError
 from sandbox_skills.spec import Limits, SandboxSpec

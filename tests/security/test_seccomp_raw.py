@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sandbox_skills.engines.docker_config import ENVIRONMENT
+from sandbox_skills.engines.box import ENVIRONMENT
 from sandbox_skills.spec import Command, Exited, SandboxSpec
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sandbox_skills.engines.docker_config import INODE_BYTES, MEMORY_RESERVE, SHM_INODES, TMP_INODES
+from sandbox_skills.engines.box import INODE_BYTES, MEMORY_RESERVE, SHM_INODES, TMP_INODES
 from sandbox_skills.errors import WorkspaceFullError
 from sandbox_skills.spec import MIB, Exited, SandboxLimits, SandboxSpec
 

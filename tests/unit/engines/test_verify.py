@@ -225,6 +225,13 @@ def test_gvisor_must_not_have_what_it_has_no_use_for(name: str) -> None:
     assert probe(changed(RUNSC_PROBE, name, "ok"), GVISOR_SPEC, "runsc") == {Guarantee.SECCOMP}
 
 
+def test_only_where_uid_0_does_not_exist_may_asking_for_it_be_invalid() -> None:
+    answer = changed(RUNC_PROBE, "setuid0", "EINVAL")
+    assert probe(answer) == {Guarantee.NO_CAPABILITIES}
+    assert probe(answer, SPEC, "bubblewrap") == set()
+    assert probe(changed(RUNC_PROBE, "setuid0", "ok"), SPEC, "bubblewrap") == {Guarantee.NO_CAPABILITIES}
+
+
 def test_a_limit_rounded_to_pages_holds() -> None:
     assert not box(changed(RUNC, "mounts>/workspace>size", 268435456 + 4096))
     assert not box(changed(RUNC, "cgroup>memory", 536870912 - 4096))
