@@ -19,6 +19,7 @@ class AuditEvent:
 
     `command` and `env` are redacted. `outputs` are the names of collected files, `artifacts` the references of those
     that were saved. `ending` is as `spec.ending_dict` spells it, None where nothing ended. `code` is an error's.
+    `interactive` tells a program that was talked to, so that what it did is not in `command` alone.
     """
 
     tenant: str
@@ -30,6 +31,7 @@ class AuditEvent:
     command: tuple[str, ...] = ()
     cwd: str = ""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
+    interactive: bool = False
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     artifacts: tuple[str, ...] = ()

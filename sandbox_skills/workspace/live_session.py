@@ -83,7 +83,7 @@ class LiveSession:
         async def life(program: InteractiveProgram[RunResult]) -> RunResult:
             execution = partial(program.run_in, self._session.sandbox)
             turn = self._kept.conversation(self._session)
-            return await self._run_by(execution, staged, request, turn=turn)
+            return await self._run_by(execution, staged, request, turn=turn, interactive=True)
 
         return await self._session.programs.launch(life, tty=tty, sink=sink)
 
@@ -100,14 +100,15 @@ class LiveSession:
         request: RunRequest,
         *,
         turn: AbstractAsyncContextManager[None],
+        interactive: bool = False,
     ) -> RunResult:
         tenant = self._kept.tenant
-        with audited(self._audit, request, tenant=tenant, session=self.id) as run:
+        with audited(self._audit, request, tenant=tenant, session=self.id, interactive=interactive) as run:
             run.staged = staged
             async with turn:
                 run.elsewhere = True
                 try:
-                    result = await self._session.run_by(execution, staged, request)
+                    result = await self._session.run_by(execution, staged, request, interactive=interactive)
                 except SandboxLostError as error:
                     self._kept.end("lost")
                     raise self._kept.error() from error

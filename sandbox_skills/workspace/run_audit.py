@@ -33,6 +33,7 @@ class AuditedRun:
 
     request: RunRequest
     skill: str = ""
+    interactive: bool = False
     staged: StagedSkill | None = None
     ready: ReadyRun | None = None
     outcome: Outcome | None = None
@@ -42,10 +43,16 @@ class AuditedRun:
 
 @contextmanager
 def audited(
-    log: AuditLog | None, request: RunRequest, *, tenant: str, session: str = "", skill: str = ""
+    log: AuditLog | None,
+    request: RunRequest,
+    *,
+    tenant: str,
+    session: str = "",
+    skill: str = "",
+    interactive: bool = False,
 ) -> Generator[AuditedRun]:
     """Writes down one event when the block is left, however it is; none where `elsewhere` was set by then."""
-    run = AuditedRun(request, request.skill_name or skill)
+    run = AuditedRun(request, request.skill_name or skill, interactive)
     started = time.monotonic()
     failure: BaseException | None = None
     try:
@@ -76,6 +83,7 @@ def _event(
         command=redacted_argv(argv, env, frozenset(request.grants)),
         cwd=str(ready.command.cwd) if ready is not None else request.cwd,
         env=redacted_env(env, frozenset(request.grants)),
+        interactive=run.interactive,
         inputs=tuple(map(_named, request.inputs)),
         outputs=tuple(str(file.path) for file in result.files) if result is not None else (),
         artifacts=_artifacts(result),

@@ -91,14 +91,17 @@ class Session:
         """
 
         async def life(program: InteractiveProgram[RunResult]) -> RunResult:
-            return await self.run_by(partial(program.run_in, self.sandbox), staged, request)
+            execution = partial(program.run_in, self.sandbox)
+            return await self.run_by(execution, staged, request, interactive=True)
 
         return await self.programs.launch(life, tty=tty, sink=sink)
 
-    async def run_by(self, execution: Execution, staged: StagedSkill, request: RunRequest) -> RunResult:
-        """Runs as `run` does, by an execution in this session's sandbox."""
+    async def run_by(
+        self, execution: Execution, staged: StagedSkill, request: RunRequest, *, interactive: bool = False
+    ) -> RunResult:
+        """Runs as `run` does, by an execution in this session's sandbox; `interactive` is written down."""
         audit = self._manager.services.audit
-        with audited(audit, request, tenant=self._tenant, session=self.name) as run:
+        with audited(audit, request, tenant=self._tenant, session=self.name, interactive=interactive) as run:
             run.staged = staged
             ready = await self._manager.check(staged, request, self.memory, tenant=self._tenant)
             return await self.execute(execution, run, ready)

@@ -115,6 +115,7 @@ class TestOfASession:
         (event,) = world.audit.events
         assert (event.status, event.session, event.run_id) == ("ended", "s", poll.result.run_id)
         assert event.outputs == ("out/x.txt",)
+        assert event.interactive
 
     async def test_it_has_the_inputs_and_the_standard_input_of_a_run(self, world: World) -> None:
         (world.folder / "in").write_text("from the host")
@@ -207,6 +208,7 @@ class TestOfALiveSession:
             assert saved((await ended(program)).result) == {"out/x.txt": b"hello\n"}
             assert await world.read(one, "out/x.txt") == "hello\n"
         assert [(event.status, event.session) for event in world.audit.events] == [("ended", "a")] * 2
+        assert [event.interactive for event in world.audit.events] == [True, False]
 
     async def test_the_session_is_not_idle_while_it_lives(self, world: World) -> None:
         async with world.sessions(replace(world.policy, idle_seconds=0.3)) as sessions:

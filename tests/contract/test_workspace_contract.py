@@ -516,6 +516,7 @@ class TestAudit:
             "command": ("tee", "/workspace/out/a.txt"),
             "cwd": str(box.staged.box_path),
             "env": {"API_TOKEN": "[redacted]", "PLAIN": "p"},
+            "interactive": False,
             "inputs": ("artifact://x",),
             "outputs": ("out/a.txt",),
             "artifacts": ("artifact://out/a.txt@0",),
