@@ -60,21 +60,21 @@ class SkillRuns:
         return await to_thread.run_sync(self.skills.require, name)
 
     async def run(
-        self, spec: SkillSpec, request: RunRequest, context: CallContext, *, tool: str, asked: str = ""
+        self, spec: SkillSpec | None, request: RunRequest, context: CallContext, *, tool: str, asked: str = ""
     ) -> RunResult:
-        """Runs one command of a skill in the conversation's workspace and collects what was asked for.
+        """Runs one command of a skill, or of none, in the conversation's workspace and collects what was asked for.
 
         Raises PolicyError for what the policy refuses, SkillChangedError for a skill that is not what was pinned,
         and as `LiveSession.run` does.
         """
         granted = self.granted(spec, request, tool=tool)
         session = await self.workspace(context.conversation, spec, granted)
-        staged = await self.stage(session, spec, asked=asked)
+        staged = None if spec is None else await self.stage(session, spec, asked=asked)
         return await session.run(staged, granted, on_output=context.on_output)
 
     async def start(
         self,
-        spec: SkillSpec,
+        spec: SkillSpec | None,
         request: RunRequest,
         context: CallContext,
         *,
@@ -82,30 +82,31 @@ class SkillRuns:
         asked: str = "",
         tty: TerminalSize | None = None,
     ) -> InteractiveProgram[RunResult]:
-        """Starts one command of a skill to talk to. Raises as `run` and `LiveSession.start_program` do."""
+        """Starts one command of a skill, or of none, to talk to. Raises as `run` and `LiveSession.start_program` do."""
         granted = self.granted(spec, request, tool=tool)
         session = await self.workspace(context.conversation, spec, granted)
-        staged = await self.stage(session, spec, asked=asked)
+        staged = None if spec is None else await self.stage(session, spec, asked=asked)
         return await session.start_program(staged, granted, tty=tty, sink=context.on_output)
 
-    def granted(self, spec: SkillSpec, request: RunRequest, *, tool: str) -> RunRequest:
+    def granted(self, spec: SkillSpec | None, request: RunRequest, *, tool: str) -> RunRequest:
         """Returns the request with what the policy gives and takes; raises PolicyError. Pure.
 
         The values of `env` win over those of the call, so that a model cannot point a skill's service elsewhere.
         """
-        decision = decide(self.policy, tool=tool, skill=spec.name, **_judged(request))
+        skill = "" if spec is None else spec.name
+        decision = decide(self.policy, tool=tool, skill=skill, **_judged(request))
         if not decision.allowed:
             raise PolicyError(decision.reason, hint="Use another way, or ask the user to change the policy.")
         return replace(
             request,
-            skill_name=request.skill_name or spec.name,
+            skill_name=request.skill_name or skill,
             env={**request.env, **decision.env},
             grants={**request.grants, **self._secrets(spec, decision)},
             limits=_lowered(request.limits, decision.limits),
         )
 
-    def _secrets(self, spec: SkillSpec, decision: Decision) -> dict[str, str]:
-        if not spec.trusted:
+    def _secrets(self, spec: SkillSpec | None, decision: Decision) -> dict[str, str]:
+        if spec is None or not spec.trusted:
             return {}
         missing = [name for name in decision.secrets if name not in self.secrets]
         if missing:
@@ -119,7 +120,7 @@ class SkillRuns:
         """Copies a skill into the store, unless it is there; raises SkillChangedError, SkillUnsafeError."""
         pin = await to_thread.run_sync(partial(self.demanded, spec, asked=asked))
         folder = Path(await anyio.Path(spec.dir).resolve())
-        return await session.stage(folder, pin=pin)
+        return await session.stage(folder, pin=pin, name=spec.name)
 
     async def workspace(
         self, conversation: Conversation, spec: SkillSpec | None = None, request: RunRequest | None = None

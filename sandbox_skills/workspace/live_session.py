@@ -52,12 +52,12 @@ class LiveSession:
         """How old it is, and how long nobody has used it."""
         return self._kept.info()
 
-    async def stage(self, skill_dir: Path, *, pin: Pin | None = None) -> StagedSkill:
+    async def stage(self, skill_dir: Path, *, pin: Pin | None = None, name: str = "") -> StagedSkill:
         """Copies a skill into the store as `Session.stage` does."""
-        return await self._session.stage(skill_dir, pin=pin)
+        return await self._session.stage(skill_dir, pin=pin, name=name)
 
     async def run(
-        self, staged: StagedSkill, request: RunRequest, *, on_output: OutputSink | None = None
+        self, staged: StagedSkill | None, request: RunRequest, *, on_output: OutputSink | None = None
     ) -> RunResult:
         """Runs one command as `Session.run` does, when it is its turn; raises SessionBusyError where none wait.
 
@@ -68,7 +68,7 @@ class LiveSession:
 
     async def start_program(
         self,
-        staged: StagedSkill,
+        staged: StagedSkill | None,
         request: RunRequest,
         *,
         tty: TerminalSize | None = None,
@@ -96,7 +96,7 @@ class LiveSession:
     async def _run_by(
         self,
         execution: Execution,
-        staged: StagedSkill,
+        staged: StagedSkill | None,
         request: RunRequest,
         *,
         turn: AbstractAsyncContextManager[None],

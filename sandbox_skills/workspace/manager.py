@@ -148,17 +148,25 @@ class WorkspaceManager:
             run.elsewhere = True
             return ready
 
+    def remember(self, staged: StagedSkill, memory: WorkspaceMemory, name: str = "") -> None:
+        """Notes a staged skill in a session's memory, under its folder's name and another that it goes by."""
+        memory.remember(staged, self._store.host_path(staged), name)
+
     async def check(
-        self, staged: StagedSkill, request: RunRequest, memory: WorkspaceMemory, *, tenant: str
+        self, staged: StagedSkill | None, request: RunRequest, memory: WorkspaceMemory, *, tenant: str
     ) -> ReadyRun:
-        """Checks as `prepare` does, for a session that remembers `memory`; writes nothing down."""
-        host = self._store.host_path(staged)
+        """Checks as `prepare` does, for a session that remembers `memory`; writes nothing down.
+
+        `staged` None is a run of no skill.
+        """
+        host = None if staged is None else self._store.host_path(staged)
         # A visit to a thread costs a tenth of a warm run.
         if reads_disk(request):
             ready = await anyio.to_thread.run_sync(ready_run, staged, host, request, self._rules)
         else:
             ready = ready_run(staged, host, request, self._rules)
-        memory.remember(staged, host, ready.skill)
+        if staged is not None:
+            self.remember(staged, memory, ready.skill)
         if not request.inputs:
             return ready
         context = InputContext(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sandbox_skills.workspace.grants import BoxGrants
 from sandbox_skills.workspace.input_plan import Pins, SkillPlace
+from sandbox_skills.workspace.layout import skill_link
 
 if TYPE_CHECKING:
     from pathlib import Path, PurePosixPath
@@ -32,3 +33,7 @@ class WorkspaceMemory:
         for name in (staged.name, *names):
             if name:
                 self.skills[name] = place
+
+    def links(self) -> dict[PurePosixPath, PurePosixPath]:
+        """Returns the links by which a run of no skill finds the skills."""
+        return {skill_link(name): place.box for name, place in self.skills.items()}

@@ -47,14 +47,15 @@ class RunRules:
 class ReadyRun:
     """A request that was checked, with all it comes to.
 
-    `root` is the box path of the skill as this run has it. `plan` is there where outputs are asked for as a tool
+    `root` is the box path of the skill as this run has it; without a skill both it and `staged` are None, and `skill`
+    is empty. `plan` is there where outputs are asked for as a tool
     does; `patterns`, `collect` and `out_dir` say what is collected either way.
     """
 
     run_id: str
     skill: str
-    staged: StagedSkill
-    root: PurePosixPath
+    staged: StagedSkill | None
+    root: PurePosixPath | None
     request: RunRequest
     command: Command
     limits: Limits
@@ -70,14 +71,17 @@ class ReadyRun:
         return self.request.out_dir
 
 
-def ready_run(staged: StagedSkill, host: Path, request: RunRequest, rules: RunRules) -> ReadyRun:
+def ready_run(
+    staged: StagedSkill | None, host: Path | None, request: RunRequest, rules: RunRules
+) -> ReadyRun:
     """Returns what a request comes to, but for its inputs; raises RequestError.
 
-    `host` is where the staged copy lies. Reads the disk only as `reads_disk` says.
+    `host` is where the staged copy lies; both are None for a run of no skill. Reads the disk only as `reads_disk`
+    says.
     """
     run_id = secrets.token_hex(8)
-    name = request.skill_name or staged.name
-    root = skill_link(name) if request.writable_skill else staged.box_path
+    name = (request.skill_name or staged.name) if staged is not None else ""
+    root = _root(staged, name, request)
     variables = {**WORKSPACE_VARIABLES, "RUN_DIR": str(run_directory(run_id))}
     limits, warnings = within_ceiling(request.limits or rules.limits, request.timeout, rules.wall_ceiling)
     ceiling = request.collect or rules.collect
@@ -105,6 +109,17 @@ def reads_disk(request: RunRequest) -> bool:
     return isinstance(request.invocation, Script) or saves
 
 
+def _root(staged: StagedSkill | None, name: str, request: RunRequest) -> PurePosixPath | None:
+    if staged is None:
+        needs = isinstance(request.invocation, Script) or request.writable_skill or request.grants
+        if needs:
+            raise RequestError(
+                "a script, a writable copy and secrets belong to a skill, and this run has none"
+            )
+        return None
+    return skill_link(name) if request.writable_skill else staged.box_path
+
+
 def _plan(request: RunRequest, ceiling: CollectLimits, variables: Mapping[str, str]) -> OutputPlan | None:
     if request.wanted is None:
         return None
@@ -114,8 +129,8 @@ def _plan(request: RunRequest, ceiling: CollectLimits, variables: Mapping[str, s
 
 
 def _command(
-    root: PurePosixPath,
-    host: Path,
+    root: PurePosixPath | None,
+    host: Path | None,
     request: RunRequest,
     *,
     name: str,
@@ -134,13 +149,15 @@ def _command(
     )
 
 
-def _argv(root: PurePosixPath, host: Path, invocation: Invocation) -> tuple[str, ...]:
+def _argv(root: PurePosixPath | None, host: Path | None, invocation: Invocation) -> tuple[str, ...]:
     match invocation:
         case Argv(argv):
             return argv
         case Shell(text):
             return ("bash", "-c", text) if text.strip() else ()
         case Script(path, args):
+            assert root is not None  # `_root` has refused it
+            assert host is not None
             return script_argv(root, path, args, _head(host, path))
 
 

@@ -167,7 +167,7 @@ async def _save(file: CollectedFile, name: str, saving: Saving, store: ArtifactS
     metadata = ArtifactMetadata(
         mime_type=_typed(file)[0],
         # Any text may be a skill's name, but the store takes none that is no name.
-        skill=safe_file_name(saving.skill, default="skill"),
+        skill=safe_file_name(saving.skill, default="skill") if saving.skill else "",
         skill_digest=saving.digest,
         run_id=saving.run_id,
     )

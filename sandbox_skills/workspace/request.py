@@ -42,7 +42,7 @@ Invocation = Argv | Shell | Script
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """One run of a skill. Everything is checked before anything starts.
+    """One run of a skill, or of none. Everything is checked before anything starts.
 
     `skill_name` is what SKILL_NAME says, the folder's name where it is empty. `timeout` is seconds, cut to the ceiling;
     0 is the usual time. `editor_text` is what a program finds that starts $EDITOR. `writable_skill` runs a private

@@ -23,7 +23,7 @@ from sandbox_skills.workspace.run_audit import audited
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable
-    from pathlib import Path
+    from pathlib import Path, PurePosixPath
 
     from sandbox_skills.catalog.pins import Pin
     from sandbox_skills.engines.base import OutputSink, Sandbox
@@ -58,17 +58,20 @@ class Session:
         self.memory = WorkspaceMemory()
         self.programs = InteractivePrograms[RunResult](sandbox)
 
-    async def stage(self, skill_dir: Path, *, pin: Pin | None = None) -> StagedSkill:
+    async def stage(self, skill_dir: Path, *, pin: Pin | None = None, name: str = "") -> StagedSkill:
         """Copies a skill into the store, unless it is there; this session can run it at once.
 
-        Raises SkillChangedError where the skill is not what `pin` says.
+        Inputs may name its files from now on, by the folder's name and by `name`, and runs of no skill find a link to
+        it. Raises SkillChangedError where the skill is not what `pin` says.
         """
-        return await self._manager.stage(skill_dir, tenant=self._tenant, pin=pin)
+        staged = await self._manager.stage(skill_dir, tenant=self._tenant, pin=pin)
+        self._manager.remember(staged, self.memory, name)
+        return staged
 
     async def run(
-        self, staged: StagedSkill, request: RunRequest, *, on_output: OutputSink | None = None
+        self, staged: StagedSkill | None, request: RunRequest, *, on_output: OutputSink | None = None
     ) -> RunResult:
-        """Runs one command of a staged skill and collects its outputs.
+        """Runs one command of a staged skill, or of none in the workspace itself, and collects its outputs.
 
         A command that fails is a result. Raises RequestError before the command is started, EngineError when the
         sandbox fails, OutputError when all is done but the host cannot keep an output.
@@ -77,7 +80,7 @@ class Session:
 
     async def start_program(
         self,
-        staged: StagedSkill,
+        staged: StagedSkill | None,
         request: RunRequest,
         *,
         tty: TerminalSize | None = None,
@@ -97,7 +100,12 @@ class Session:
         return await self.programs.launch(life, tty=tty, sink=sink)
 
     async def run_by(
-        self, execution: Execution, staged: StagedSkill, request: RunRequest, *, interactive: bool = False
+        self,
+        execution: Execution,
+        staged: StagedSkill | None,
+        request: RunRequest,
+        *,
+        interactive: bool = False,
     ) -> RunResult:
         """Runs as `run` does, by an execution in this session's sandbox; `interactive` is written down."""
         audit = self._manager.services.audit
@@ -142,12 +150,12 @@ class Session:
         return RunResult(
             run_id=ready.run_id,
             skill=ready.skill,
-            digest=ready.staged.digest,
+            digest=_digest(ready),
             outcome=outcome,
             files=files,
             skipped=collection.skipped,
             limits_hit=outcome.limits_hit | collection.limits_hit,
-            notes=(*ready.staged.notes, *ready.inputs.notes, *ready.warnings, *notes),
+            notes=(*_notes(ready), *ready.inputs.notes, *ready.warnings, *notes),
             staged_inputs=staged,
             hints=hints(outcome),
             report=report,
@@ -156,7 +164,7 @@ class Session:
     async def bring(self, ready: ReadyRun) -> tuple[StagedInput, ...]:
         """Puts into the workspace what the request brings; most bring nothing. Raises RequestError, EngineError."""
         request = ready.request
-        self.memory.grants.admit(ready.staged.digest, grants=bool(request.grants))
+        self.memory.grants.admit(_digest(ready), grants=bool(request.grants))
         if not (request.inputs or request.editor_text or request.writable_skill):
             return ()
         with span("workspace.stage.inputs", **_about(ready)) as current:
@@ -172,6 +180,8 @@ class Session:
 
     async def _copy_skill(self, ready: ReadyRun) -> None:
         """Makes the private copy; what an earlier run of the same skill changed in its own stays."""
+        assert ready.staged is not None
+        assert ready.root is not None
         copies, digest = self.memory.copies, ready.staged.digest
         keep = copies.pop(ready.root, None) == digest
         await self.sandbox.prepare(dirs=[SKILLS_DIR])
@@ -184,12 +194,19 @@ class Session:
         That is no reason to refuse: in a full workspace the run may be there to make room. A box that is lost is
         told by the run.
         """
-        links = {} if ready.request.writable_skill else {skill_link(ready.skill): ready.staged.box_path}
         try:
-            await self.sandbox.prepare(dirs=[run_directory(ready.run_id), *DIRECTORIES], links=links)
+            await self.sandbox.prepare(
+                dirs=[run_directory(ready.run_id), *DIRECTORIES], links=self._links(ready)
+            )
         except SandboxSkillsError as error:
             return (f"the workspace could not be made ready: {error.message}",)
         return ()
+
+    def _links(self, ready: ReadyRun) -> dict[PurePosixPath, PurePosixPath]:
+        """Returns the links to skills that a run finds: to its own one; one of no skill finds all that were staged."""
+        if ready.staged is None:
+            return self.memory.links()
+        return {} if ready.request.writable_skill else {skill_link(ready.skill): ready.staged.box_path}
 
     async def _collected(
         self, ready: ReadyRun, outcome: Outcome
@@ -221,7 +238,7 @@ class Session:
                 self._manager.services.artifacts,
                 self._tenant,
                 ready.skill,
-                ready.staged.digest,
+                _digest(ready),
                 ready.run_id,
             )
             report = await save_outputs(files, plan, report, saving)
@@ -230,7 +247,16 @@ class Session:
 
 
 def _about(ready: ReadyRun) -> dict[str, str]:
-    return {"skill": ready.skill, "digest": ready.staged.digest}
+    return {"skill": ready.skill, "digest": _digest(ready)}
+
+
+def _digest(ready: ReadyRun) -> str:
+    """Returns the digest of the run's skill, empty without one: so no skill's run shares a box with secrets either."""
+    return "" if ready.staged is None else ready.staged.digest
+
+
+def _notes(ready: ReadyRun) -> tuple[str, ...]:
+    return () if ready.staged is None else ready.staged.notes
 
 
 def _ending_text(ending: Ending) -> str:

@@ -23,7 +23,7 @@ from sandbox_skills.spec import CollectLimits, Exited, Limits, Stopped
 from sandbox_skills.workspace.input_plan import InputRules
 from sandbox_skills.workspace.input_refs import InputRef
 from sandbox_skills.workspace.inputs import Input, InputLimits
-from sandbox_skills.workspace.manager import Argv, RunRequest, RunRules, Services, WorkspaceManager
+from sandbox_skills.workspace.manager import Argv, RunRequest, RunRules, Script, Services, WorkspaceManager
 from sandbox_skills.workspace.output_spec import KEPT_IN_WORKSPACE, OutputRequest, OutputSpec
 from sandbox_skills.workspace.report import NO_STORE
 
@@ -487,6 +487,61 @@ class TestTheRun:
         await box.session.run(await box.session.stage(other), TRUE)
         with pytest.raises(GrantConflictError, match="another skill ran"):
             await box.run("true", grants={"TOKEN": "s3cret"})
+
+
+class TestOfNoSkill:
+    async def run(self, box: Opened, *argv: str, **asked: Any) -> RunResult:  # noqa: ANN401  # as RunRequest
+        return await box.session.run(None, replace(TRUE, invocation=Argv(argv), **asked))
+
+    async def test_it_has_the_workspace_and_what_its_skills_left_there(self, box: Opened) -> None:
+        await box.write("out/a.txt")
+        result = await self.run(box, "cat", "out/a.txt", wanted=OUT)
+        assert (result.outcome.stdout, result.skill, result.digest) == (b"hello", "", "")
+        assert result.report is not None
+        assert [file.name for file in result.report.output_files] == ["out/a.txt"]
+        for name, value in (("WORKSPACE_DIR", b"/workspace\n"), ("SKILL_NAME", b""), ("VIRTUAL_ENV", b"")):
+            assert (await self.run(box, "printenv", name)).outcome.stdout == value
+        assert [(event.skill, event.cwd) for event in box.audit.events[1:2]] == [("", "/workspace")]
+
+    async def test_what_it_saves_has_no_skill(self, box: Opened) -> None:
+        saving = OutputRequest(("out/*",), save_as_artifacts=True)
+        result = await self.run(box, "tee", "/workspace/out/x", stdin=b"x", wanted=saving)
+        assert result.report is not None
+        assert [(one.name, one.skill) for one in result.report.artifacts] == [("out/x", "")]
+
+    async def test_files_of_skills_that_were_staged_can_be_inputs(self, box: Opened) -> None:
+        given = InputRef("skill://my-skill/scripts/msg.txt")
+        result = await self.run(box, "cat", "work/inputs/msg.txt", inputs=(given,))
+        assert result.outcome.stdout == b"from the skill"
+
+    async def test_it_never_shares_a_box_with_secrets_and_has_none(self, box: Opened) -> None:
+        with pytest.raises(RequestError, match="secrets"):
+            await self.run(box, "true", grants={"TOKEN": "s3cret"})
+        assert (await box.run("true", grants={"TOKEN": "s3cret"})).outcome.ok
+        with pytest.raises(GrantConflictError):
+            await self.run(box, "true")
+
+    async def test_after_it_a_box_is_given_no_secrets(self, box: Opened) -> None:
+        await self.run(box, "true")
+        with pytest.raises(GrantConflictError):
+            await box.run("true", grants={"TOKEN": "s3cret"})
+
+    @pytest.mark.parametrize(
+        "request_", [RunRequest(Script("scripts/x.py")), replace(TRUE, writable_skill=True)]
+    )
+    async def test_what_only_a_skill_has_is_refused(self, box: Opened, request_: RunRequest) -> None:
+        with pytest.raises(RequestError, match="belong to a skill"):
+            await box.session.run(None, request_)
+        assert statuses(box.audit.events) == ["refused"]
+
+    async def test_it_can_be_talked_to(self, box: Opened) -> None:
+        program = await box.session.start_program(None, RunRequest(Argv(("cat",))))
+        await program.write("hello\n")
+        program.close_stdin()
+        await program.poll(yield_seconds=5)
+        while (poll := await program.poll(yield_seconds=5)).result is None:
+            pass
+        assert poll.result.outcome.stdout == b"hello\n"
 
 
 def statuses(events: Sequence[AuditEvent]) -> list[str]:

@@ -93,6 +93,15 @@ class TestPlaces:
         assert result.outcome.stdout.decode() == f"/workspace/runs/{result.run_id} tester\n"
         assert result.notes == ()
 
+    async def test_a_run_of_no_skill_finds_those_that_were_staged(self, own: Opened, skill: Path) -> None:
+        await own.session.stage(skill, name="The Tester")
+        request = RunRequest(Shell('echo "$PWD" *; ls skills; cat "skills/The Tester/scripts/where.py"'))
+        result = await own.session.run(None, request)
+        printed = result.outcome.stdout.decode().splitlines()
+        assert printed[0] == "/workspace home out runs skills work"
+        assert printed[1:3] == ["The Tester", "tester"]
+        assert "os.getcwd()" in printed[4]
+
     async def test_a_script_is_run_by_its_interpreter(self, box: Opened) -> None:
         result = await box.session.run(box.staged, RunRequest(Script("scripts/where.py", ("a b", "$X"))))
         assert result.outcome.stdout.decode() == f"{box.staged.box_path} ['a b', '$X']\n"
