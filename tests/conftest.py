@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 from sandbox_skills.engines.docker import DockerEngine, DockerEngineOptions
 from sandbox_skills.engines.docker_client import connect
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 
 LEAK_SECONDS = 10.0
+
+# What a test may take is pytest's business: 0.2 s for an example measures what else this machine does.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 
 @pytest.fixture(scope="session")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sandbox_skills.errors import InputError, WorkspaceFullError
-from sandbox_skills.spec import KIB, Command, Limits
+from sandbox_skills.spec import KIB, MIB, Command, Exited, Limits
 from sandbox_skills.workspace.layout import SYSTEM_PATH
 from sandbox_skills.workspace.paths import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import PurePosixPath
 
     from sandbox_skills.engines.base import Sandbox
@@ -17,6 +19,14 @@ if TYPE_CHECKING:
 
 _LIMITS = Limits(wall_seconds=60.0, stdout_bytes=KIB, stderr_bytes=4 * KIB)
 """A copy of a full workspace takes under a second; a box that is starved of CPU may need longer."""
+
+_LISTING_BYTES = 4 * MIB
+"""Kept of a listing: 250 bytes for each entry of a usual workspace."""
+
+_FOLDERS_AND_LINKS = (
+    *("(", "-type", "l", "-o", "-type", "d", "(", "-empty", "-o", "!", "-perm", "755", ")", ")"),
+    *("-printf", r"%y\0%m\0%p\0%l\0"),
+)
 
 _ENVIRONMENT = {"PATH": SYSTEM_PATH, "LC_ALL": "C"}
 
@@ -48,8 +58,25 @@ async def private_copy(sandbox: Sandbox, source: PurePosixPath, target: PurePosi
     _check(outcome, "the skill cannot be copied into the workspace")
 
 
-async def _run(sandbox: Sandbox, *argv: str) -> Outcome:
-    return await sandbox.run(Command(argv, env=_ENVIRONMENT), limits=_LIMITS)
+async def list_folders_and_links(sandbox: Sandbox, roots: Sequence[str]) -> tuple[bytes, bool]:
+    """Returns what `snapshot_entries.read_listing` reads, and whether that is all.
+
+    Folders come where no file tells of them: empty, or of another mode than the usual one.
+    """
+    argv = ("find", *roots, "-mindepth", "1", *_FOLDERS_AND_LINKS)
+    outcome = await _run(sandbox, *argv, limits=replace(_LIMITS, stdout_bytes=_LISTING_BYTES))
+    # It exits with 1 where a folder cannot be read, which the collection of files tells.
+    whole = outcome.ending in {Exited(0), Exited(1)} and not outcome.stdout_truncated
+    return outcome.stdout, whole
+
+
+async def change_mode(sandbox: Sandbox, paths: Sequence[PurePosixPath], mode: int) -> None:
+    """Gives folders a mode, those that are there."""
+    await _run(sandbox, "chmod", f"{mode:o}", "--", *map(str, paths))
+
+
+async def _run(sandbox: Sandbox, *argv: str, limits: Limits = _LIMITS) -> Outcome:
+    return await sandbox.run(Command(argv, env=_ENVIRONMENT), limits=limits)
 
 
 def _check(outcome: Outcome, what: str) -> None:

@@ -225,9 +225,14 @@ class FilePlan:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(source))
         self.claim(target)
         self.files[target] = PlannedFile(
-            root, PurePosixPath(source.relative_to(root)), target, info.st_size, info.st_mode & 0o777
+            root, PurePosixPath(source.relative_to(root)), target, info.st_size, _mode(info)
         )
         self.budget.take(info.st_size)
+
+
+def _mode(info: os.stat_result) -> int:
+    """Returns what a file has in the box, where all else of its mode here means nothing."""
+    return 0o755 if info.st_mode & 0o100 else 0o644
 
 
 @contextmanager
@@ -277,7 +282,7 @@ async def put_inputs(sandbox: Sandbox, files: Sequence[PlannedFile]) -> None:
 async def _put_each(sandbox: Sandbox, ahead: Iterator[PlannedFile]) -> None:
     for file in ahead:
         async with aclosing(_chunks(file)) as chunks:
-            await sandbox.put(file.target, chunks, mode=0o755 if file.mode & 0o100 else 0o644)
+            await sandbox.put(file.target, chunks, mode=file.mode)
 
 
 async def _chunks(file: PlannedFile) -> AsyncGenerator[bytes]:

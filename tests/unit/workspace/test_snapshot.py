@@ -27,6 +27,7 @@ from sandbox_skills.workspace.snapshot import (
     restore_snapshot,
     take_snapshot,
 )
+from sandbox_skills.workspace.snapshot_entries import Folder, Link
 from sandbox_skills.workspace.snapshot_folder import SnapshotFolder
 
 if TYPE_CHECKING:
@@ -183,7 +184,18 @@ HOSTILE: list[tuple[str, bytes, dict[str, Any]]] = [
     ("out/" + "n" * 300, b"x", {}),
     ("out/l", b"", {"type": tarfile.SYMTYPE, "linkname": "/etc/passwd"}),
     ("out/h", b"", {"type": tarfile.LNKTYPE, "linkname": "out/x"}),
-    ("out/d", b"", {"type": tarfile.DIRTYPE}),
+    ("out/l", b"", {"type": tarfile.SYMTYPE, "linkname": "../../x"}),
+    ("out/l", b"", {"type": tarfile.SYMTYPE, "linkname": "d/../../../x"}),
+    ("out/l", b"", {"type": tarfile.SYMTYPE, "linkname": "/workspace/../etc"}),
+    ("out/l", b"", {"type": tarfile.SYMTYPE, "linkname": "//etc/passwd"}),
+    ("out/l", b"", {"type": tarfile.SYMTYPE, "linkname": "/usr/../etc"}),
+    ("out/l", b"", {"type": tarfile.SYMTYPE, "linkname": ""}),
+    ("out/l", b"x", {"type": tarfile.SYMTYPE, "linkname": "fine"}),
+    ("out", b"", {"type": tarfile.SYMTYPE, "linkname": "work"}),
+    ("out", b"", {"type": tarfile.DIRTYPE}),
+    ("out/../../d", b"", {"type": tarfile.DIRTYPE}),
+    ("out/" + "d/" * 80, b"", {"type": tarfile.DIRTYPE}),
+    ("out/d", b"x", {"type": tarfile.DIRTYPE}),
     ("out/f", b"", {"type": tarfile.FIFOTYPE}),
     ("out/c", b"", {"type": tarfile.CHRTYPE}),
     ("out/b", b"", {"type": tarfile.BLKTYPE}),
@@ -213,6 +225,38 @@ class TestHostileTar:
             with pytest.raises(SnapshotError):
                 plan_restore(path, LIMITS)
 
+    def test_nothing_comes_below_or_in_place_of_a_link(self, tmp_path: Path) -> None:
+        link: tuple[str, bytes, dict[str, Any]]
+        link = ("out/l", b"", {"type": tarfile.SYMTYPE, "linkname": "d"})
+        folder: tuple[str, bytes, dict[str, Any]] = ("out/d", b"", {"type": tarfile.DIRTYPE})
+        for members in (
+            (link, ("out/l/x", b"", {})),
+            (("out/l/x", b"", {}), link),
+            (link, ("out/l", b"", {})),
+            (link, link),
+            (link, ("out/l/d", b"", {"type": tarfile.DIRTYPE})),
+            (("out/l/d", b"", {"type": tarfile.DIRTYPE}), link),
+            (folder, ("out/d", b"", {})),
+            (("out/d", b"", {}), folder),
+            (folder, folder),
+        ):
+            with pytest.raises(SnapshotError):
+                plan_restore(tar(tmp_path / "s.tar", *members), LIMITS)
+
+    def test_folders_and_links_are_entries_like_files(self, tmp_path: Path) -> None:
+        path = tar(
+            tmp_path / "s.tar",
+            ("out/d/x", b"x", {"mode": 0o4600}),
+            ("out/d", b"", {"type": tarfile.DIRTYPE, "mode": 0o1700}),
+            ("work/l", b"", {"type": tarfile.SYMTYPE, "linkname": "../out/d"}),
+        )
+        plan = plan_restore(path, replace(LIMITS, files=3))
+        assert [(file.target, file.mode) for file in plan.files] == [(WORKSPACE / "out/d/x", 0o600)]
+        assert plan.folders == (Folder(PurePosixPath("out/d"), 0o700),)
+        assert plan.links == (Link(PurePosixPath("work/l"), "../out/d"),)
+        with pytest.raises(SnapshotError, match="at most 2"):
+            plan_restore(path, replace(LIMITS, files=2))
+
     def test_a_size_beyond_the_end_is_refused(self, tmp_path: Path) -> None:
         info = tarfile.TarInfo("out/x")
         info.size = 5_000
@@ -236,7 +280,7 @@ class TestHostileTar:
 
     def test_places_in_the_tar_are_those_of_the_bytes(self, tmp_path: Path) -> None:
         path = tar(tmp_path / "s.tar", ("out/a", b"first", {}), ("work/b", b"second", {"mode": 0o755}))
-        files = plan_restore(path, LIMITS)
+        files = plan_restore(path, LIMITS).files
         read = [path.read_bytes()[file.start : file.start + file.size] for file in files]
         assert read == [b"first", b"second"]
         assert [(str(file.target.relative_to(WORKSPACE)), file.mode) for file in files] == [
@@ -257,10 +301,10 @@ class TestHostileTar:
         for data in (junk, bytes(whole)):
             path.write_bytes(data)
             try:
-                files = plan_restore(path, LIMITS)
+                plan = plan_restore(path, LIMITS)
             except SnapshotError:
                 continue
-            for file in files:
+            for file in plan.files:
                 assert file.target.parts[2] in {"work", "out"}
                 assert ".." not in file.target.parts
                 assert file.start + file.size <= len(data)
