@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, cast, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,6 +48,14 @@ class ToolCall:
     name: str
     arguments: object
     id: str = ""
+
+    def named(self, key: str) -> str:
+        """Returns the text that the arguments have under a key, stripped, "" where they have none. Never raises."""
+        given = self.arguments
+        if not isinstance(given, dict):
+            return ""
+        value = cast("dict[object, object]", given).get(key)
+        return value.strip() if isinstance(value, str) else ""
 
 
 @dataclass(frozen=True, slots=True)
