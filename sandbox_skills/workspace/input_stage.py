@@ -10,10 +10,13 @@ from sandbox_skills.errors import InputError, PathEscapeError
 from sandbox_skills.spec import WORKSPACE, CollectLimits
 from sandbox_skills.workspace.in_box import copy_in_box, remove_file
 from sandbox_skills.workspace.inputs import put_inputs
+from sandbox_skills.workspace.media_types import HEAD_BYTES, media_type
 from sandbox_skills.workspace.paths import shown
 from sandbox_skills.workspace.patterns import literal_patterns
 
 if TYPE_CHECKING:
+    from pathlib import PurePosixPath
+
     from sandbox_skills.artifacts import ArtifactStore
     from sandbox_skills.engines.base import Sandbox
     from sandbox_skills.spec import Collection, FoundFile
@@ -77,7 +80,16 @@ async def _measured(sandbox: Sandbox, move: PlannedMove, row: StagedInput, budge
     size = sum(file.size for file in found.files)
     budget.next_input()
     budget.take(0 if move.link else size, files=len(found.files))
-    return replace(row, files=len(found.files), size_bytes=size)
+    row = replace(row, files=len(found.files), size_bytes=size)
+    if [file.path for file in found.files] == [move.source.relative_to(WORKSPACE)]:
+        row = replace(row, mime_type=await _media_type(sandbox, move.source))
+    return row
+
+
+async def _media_type(sandbox: Sandbox, source: PurePosixPath) -> str:
+    async with sandbox.get(source, max_bytes=HEAD_BYTES) as chunks:
+        head = b"".join([chunk async for chunk in chunks])
+    return media_type(source.name, head)
 
 
 def _check_found(found: Collection, move: PlannedMove, source: str) -> None:

@@ -67,7 +67,7 @@ class PlannedFile:
 class StagedInput:
     """One input as a run finds it: `name` is its path in the workspace, `source` what the caller named.
 
-    `version` is an artifact's. `mime_type` is empty where nobody looked, as in a folder.
+    `version` is an artifact's. `mime_type` is that of one file, by its name and content; empty for a folder.
     """
 
     name: str

@@ -97,6 +97,7 @@ def engine(engine: Engine) -> Engine:
     return FakeEngine({"bash": failing})
 
 
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 FAIL = Argv(("bash", "-c", ": > /workspace/out/empty; printf half > /workspace/out/part; exit 3"))
 
 
@@ -248,6 +249,21 @@ class TestInputs:
         staged = (await box.run("true", inputs=(InputRef(file.ref, "work/b"),))).staged_inputs
         assert [(row.name, row.files, row.size_bytes) for row in staged] == [("work/b", 1, 5)]
 
+    async def test_every_source_that_is_one_file_has_a_type(self, box: Opened, host: Path) -> None:
+        await box.write("out/a.csv", b"1,2\n")
+        await box.write("out/picture.txt", PNG)
+        await box.run("true", inputs=(InputRef(f"host://{host}", "out/d"),))
+        sources = (
+            *(f"workspace://out/{name}" for name in ("a.csv", "picture.txt", "d")),
+            *(f"host://{host}/a.csv", "skill://my-skill/scripts/msg.txt"),
+        )
+        types = []
+        for mode in ("copy", "link"):
+            for number, source in enumerate(sources):
+                ref = InputRef(source, f"work/{mode}{number}", mode=mode)
+                types += [row.mime_type for row in (await box.run("true", inputs=(ref,))).staged_inputs]
+        assert types == ["text/csv", "image/png", "", "text/csv", "text/plain"] * 2
+
     async def test_a_folder_of_the_workspace_is_copied_whole(self, box: Opened, host: Path) -> None:
         await box.run("true", inputs=(InputRef(f"host://{host}", "out/d"),))
         assert await box.read("work/d/deep/b.txt", InputRef("workspace://out/d", "work/d")) == b"b"
@@ -324,7 +340,7 @@ class TestOutputs:
 
     async def test_files_asked_for_are_listed_by_name_with_their_text(self, box: Opened) -> None:
         await box.write("out/b.md", b"# b")
-        await box.write("out/c.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+        await box.write("out/c.png", PNG)
         result = await box.write("out/a.json", b"{}", wanted=OutputRequest(("out/*", "out/a*", "out/b.md")))
         report = result.report
         assert report is not None
