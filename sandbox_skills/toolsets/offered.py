@@ -59,6 +59,11 @@ class OfferedSkills:
         hint = f"Did you mean {' or '.join(near)}?" if near else self._all()
         raise SkillNotFoundError(f"no skill is named {one_line(name, _MAX_ASKED)!r}", hint=hint, near=near)
 
+    def canonical(self, name: str) -> str:
+        """Returns the own name of a skill that goes by `name` or has it as its id, and any other text as it is."""
+        spec = self.source.get(name)
+        return name if spec is None else spec.name
+
     def _offers(self, spec: SkillSpec) -> bool:
         known = {spec.name, spec.id}
         chosen = self.include is None or bool(known & self.include)

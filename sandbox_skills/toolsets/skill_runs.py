@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -11,8 +12,9 @@ import anyio
 from anyio import to_thread
 
 from sandbox_skills.errors import PolicyError, SessionExpiredError, SessionLostError
-from sandbox_skills.policy import Policy, RunLimits, decide
+from sandbox_skills.policy import Manner, Policy, RunLimits, decide
 from sandbox_skills.spec import Limits
+from sandbox_skills.workspace.layout import SYSTEM_PATH
 from sandbox_skills.workspace.request import Script, Shell
 
 if TYPE_CHECKING:
@@ -60,14 +62,23 @@ class SkillRuns:
         return await to_thread.run_sync(self.skills.require, name)
 
     async def run(
-        self, spec: SkillSpec | None, request: RunRequest, context: CallContext, *, tool: str, asked: str = ""
+        self,
+        spec: SkillSpec | None,
+        request: RunRequest,
+        context: CallContext,
+        *,
+        tool: str,
+        asked: str = "",
+        script: str = "",
     ) -> RunResult:
         """Runs one command of a skill, or of none, in the conversation's workspace and collects what was asked for.
 
-        Raises PolicyError for what the policy refuses, SkillChangedError for a skill that is not what was pinned,
-        and as `LiveSession.run` does.
+        `asked` is what the model called the skill. Where the command is of our own making, `script` is the script of
+        the skill that it runs, by its path in it: the policy judges that one, and not the command. Raises PolicyError
+        for what the policy refuses, SkillChangedError for a skill that is not what was pinned, and as
+        `LiveSession.run` does.
         """
-        granted = self.granted(spec, request, tool=tool)
+        granted = self.granted(spec, request, tenant=context.conversation.tenant, tool=tool, script=script)
         session = await self.workspace(context.conversation, spec, granted)
         staged = None if spec is None else await self.stage(session, spec, asked=asked)
         return await session.run(staged, granted, on_output=context.on_output)
@@ -83,24 +94,32 @@ class SkillRuns:
         tty: TerminalSize | None = None,
     ) -> InteractiveProgram[RunResult]:
         """Starts one command of a skill, or of none, to talk to. Raises as `run` and `LiveSession.start_program` do."""
-        granted = self.granted(spec, request, tool=tool)
+        granted = self.granted(spec, request, tenant=context.conversation.tenant, tool=tool)
         session = await self.workspace(context.conversation, spec, granted)
         staged = None if spec is None else await self.stage(session, spec, asked=asked)
         return await session.start_program(staged, granted, tty=tty, sink=context.on_output)
 
-    def granted(self, spec: SkillSpec | None, request: RunRequest, *, tool: str) -> RunRequest:
+    def granted(
+        self, spec: SkillSpec | None, request: RunRequest, *, tenant: str, tool: str, script: str = ""
+    ) -> RunRequest:
         """Returns the request with what the policy gives and takes; raises PolicyError. Pure.
 
-        The values of `env` win over those of the call, so that a model cannot point a skill's service elsewhere.
+        `spec` is None for a command of no skill. The policy's `env` wins over that of the call, so that a model cannot
+        point a skill's service elsewhere. Where its command was judged, the names of programs mean those of the
+        image: a workspace may hold others.
         """
-        skill = "" if spec is None else spec.name
-        decision = decide(self.policy, tool=tool, skill=skill, **_judged(request))
+        name = "" if spec is None else spec.name
+        judged = {"script": script} if script else _judged(request)
+        manner = Manner(tuple(request.env), request.cwd, request.writable_skill)
+        decision = decide(self.policy, tenant=tenant, tool=tool, skill=name, manner=manner, **judged)
         if not decision.allowed:
             raise PolicyError(decision.reason, hint="Use another way, or ask the user to change the policy.")
+        path = {"PATH": SYSTEM_PATH} if decision.judged else {}
         return replace(
             request,
-            skill_name=request.skill_name or skill,
-            env={**request.env, **decision.env},
+            skill_name=request.skill_name or name,
+            digest=decision.digest,
+            env={**request.env, **path, **decision.env},
             grants={**request.grants, **self._secrets(spec, decision)},
             limits=_lowered(request.limits, decision.limits),
         )
@@ -112,7 +131,7 @@ class SkillRuns:
         if missing:
             raise PolicyError(
                 f"the policy grants secrets that are not there: {', '.join(missing)}",
-                hint="Tell the user that these variables are not set.",
+                hint="Tell the user to set them as environment variables or in secrets.file.",
             )
         return {name: self.secrets[name] for name in decision.secrets}
 
@@ -148,7 +167,7 @@ def _judged(request: RunRequest) -> dict[str, str]:
         case Shell(text):
             return {"command": text}
         case argv:
-            return {"command": " ".join(argv.argv)}
+            return {"command": shlex.join(argv.argv)}
 
 
 def _lowered(limits: Limits | None, ceiling: RunLimits) -> Limits | None:

@@ -44,7 +44,8 @@ _MAX_NAME = 128
 class Toolbox:
     """The tools that one agent has. Every call gets exactly one result; only a cancel raises.
 
-    Raises SettingsError where two toolsets have a tool of one name. `on_response` hears of every call.
+    Raises SettingsError where two toolsets have a tool of one name. `on_response` hears of every call. `canonical`
+    returns the own name of a skill that is called by its id, and any other text as it is; it may block.
     """
 
     def __init__(
@@ -52,12 +53,14 @@ class Toolbox:
         toolsets: Sequence[Toolset],
         *,
         policy: Policy | None = None,
+        canonical: Callable[[str], str] = str,
         on_response: Callable[[ToolResponse], None] | None = None,
     ) -> None:
         if not toolsets:
             raise SettingsError("no toolset is chosen", hint="name at least one, such as openrouter")
         self.toolsets = tuple(toolsets)
         self._policy = policy or Policy()
+        self._canonical = canonical
         self._on_response = on_response or _unheard
         _check_names([one.name for one in self.toolsets])
         self.tools()
@@ -72,11 +75,12 @@ class Toolbox:
         return "\n\n".join(part for part in parts if part)
 
     def approval(self, call: ToolCall, conversation: Conversation) -> bool:
-        """Tells whether a person is to be asked before this call. What the policy refuses needs nobody's word."""
-        toolset = self._toolset_of(call.name)
-        return toolset is not None and _asks(
-            self._decision(toolset.subject(call)), toolset.subject(call), conversation
-        )
+        """Tells whether a person is to be asked first; what the policy refuses needs nobody's word. Blocking."""
+        try:
+            subject = self._subject(self._owner(call.name), call)
+        except ToolNotFoundError:
+            return False
+        return _asks(self._decision(subject, conversation), subject, conversation)
 
     async def call(
         self,
@@ -148,41 +152,48 @@ class Toolbox:
                 conversation.apply(change(toolset))
 
     async def _answer(self, call: ToolCall, context: CallContext, *, approved: bool) -> ToolResult:
-        toolset = await to_thread.run_sync(self._toolset_of, call.name)
-        if toolset is None:
-            error = await to_thread.run_sync(self._unknown, call.name)
-            return _refusal(self.toolsets[0], call, error)
-        subject = toolset.subject(call)
+        toolset = self.toolsets[0]
+        conversation = context.conversation
         try:
-            self._admit(subject, context.conversation, approved=approved)
+            toolset = await to_thread.run_sync(self._owner, call.name)
+            subject = await to_thread.run_sync(self._subject, toolset, call)
+            decision = self._decision(subject, conversation)
+            _admit(decision, subject, conversation, approved=approved)
             result = await toolset.call(call, context)
         except SandboxSkillsError as error:
             return _refusal(toolset, call, error)
-        if approved:
-            key = _approval_key(subject)
-            return replace(result, state_delta={**result.state_delta, key: "1"})
+        if approved and decision.approval == "first_use":
+            return replace(result, state_delta={**result.state_delta, _approval_key(subject): "1"})
         return result
 
-    def _admit(self, subject: Subject, conversation: Conversation, *, approved: bool) -> None:
-        decision = self._decision(subject)
-        if not decision.allowed:
-            raise PolicyError(decision.reason, hint="Use another way, or ask the user to change the policy.")
-        if not approved and _asks(decision, subject, conversation):
-            raise ApprovalNeededError(
-                f"{subject.tool} needs the user's approval, and has none", hint="Ask the user."
-            )
+    def _subject(self, toolset: Toolset, call: ToolCall) -> Subject:
+        """Returns what a call is about, with the skill's own name: a policy knows no other. Blocking."""
+        subject = toolset.subject(call)
+        return replace(subject, skill=self._canonical(subject.skill)) if subject.skill else subject
 
-    def _decision(self, subject: Subject) -> Decision:
+    def _decision(self, subject: Subject, conversation: Conversation) -> Decision:
+        """Decides on what is known before the call is read; `SkillRuns` decides again on what is run.
+
+        A script is left to that: only there it is known which one a model means.
+        """
         return decide(
             self._policy,
+            tenant=conversation.tenant,
             tool=subject.tool,
             skill=subject.skill,
-            script=subject.script,
             command=subject.command,
         )
 
-    def _toolset_of(self, name: str) -> Toolset | None:
-        return next((toolset for toolset, tool in self._owned() if tool.name == name), None)
+    def _owner(self, name: str) -> Toolset:
+        """Returns the toolset that has a tool of that name; raises ToolNotFoundError with the names there are."""
+        owned = self._owned()
+        for toolset, tool in owned:
+            if tool.name == name:
+                return toolset
+        names = ", ".join(tool.name for _, tool in owned)
+        raise ToolNotFoundError(
+            f"no tool is named {one_line(name, _MAX_NAME)!r}", hint=f"The tools are: {names or 'none'}."
+        )
 
     def _owned(self) -> list[tuple[Toolset, Tool]]:
         owned = [(toolset, tool) for toolset in self.toolsets for tool in toolset.tools()]
@@ -196,17 +207,20 @@ class Toolbox:
                 )
         return owned
 
-    def _unknown(self, name: str) -> ToolNotFoundError:
-        names = ", ".join(tool.name for tool in self.tools())
-        return ToolNotFoundError(
-            f"no tool is named {one_line(name, _MAX_NAME)!r}", hint=f"The tools are: {names or 'none'}."
-        )
-
 
 def _check_names(names: Sequence[str]) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise SettingsError(f"the toolset {twice[0]} is chosen twice")
+
+
+def _admit(decision: Decision, subject: Subject, conversation: Conversation, *, approved: bool) -> None:
+    if not decision.allowed:
+        raise PolicyError(decision.reason, hint="Use another way, or ask the user to change the policy.")
+    if not approved and _asks(decision, subject, conversation):
+        raise ApprovalNeededError(
+            f"{subject.tool} needs the user's approval, and has none", hint="Ask the user."
+        )
 
 
 def _asks(decision: Decision, subject: Subject, conversation: Conversation) -> bool:

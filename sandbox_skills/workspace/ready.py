@@ -6,7 +6,7 @@ import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sandbox_skills.errors import RequestError, ScriptNotFoundError
+from sandbox_skills.errors import RequestError, ScriptNotFoundError, SkillChangedError
 from sandbox_skills.spec import CollectLimits, Command, Limits
 from sandbox_skills.workspace import editor
 from sandbox_skills.workspace.commands import check_words, scripts_hint
@@ -79,6 +79,7 @@ def ready_run(
     `host` is where the staged copy lies; both are None for a run of no skill. Reads the disk only as `reads_disk`
     says.
     """
+    _check_content(staged, request)
     run_id = secrets.token_hex(8)
     name = (request.skill_name or staged.name) if staged is not None else ""
     root = _root(staged, name, request)
@@ -101,6 +102,14 @@ def ready_run(
         plan=plan,
         warnings=warnings,
     )
+
+
+def _check_content(staged: StagedSkill | None, request: RunRequest) -> None:
+    if staged is not None and request.digest and request.digest != staged.digest:
+        raise SkillChangedError(
+            f"skill {staged.name!r} is not the one that the policy is about: its digest is {staged.digest}",
+            hint="look at what changed in it; the policy's rule names the digest of what may run",
+        )
 
 
 def reads_disk(request: RunRequest) -> bool:

@@ -47,7 +47,8 @@ class RunRequest:
     `skill_name` is what SKILL_NAME says, the folder's name where it is empty. `timeout` is seconds, cut to the ceiling;
     0 is the usual time. `editor_text` is what a program finds that starts $EDITOR. `writable_skill` runs a private
     copy of the skill, which a session keeps. `grants` are secret variables that a policy gives this skill: a box that
-    was given some runs no other skill.
+    was given some runs no other skill, and no output shows them. `digest` is the only content of the skill that may
+    run, "" any.
 
     Outputs are asked for in one of two ways. `outputs` are globs relative to the workspace; `out_dir` is where they
     are saved, None keeps them in memory; without `overwrite`, files that are there and differ stay, and the
@@ -56,6 +57,7 @@ class RunRequest:
 
     invocation: Invocation
     skill_name: str = ""
+    digest: str = ""
     cwd: str = ""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     grants: Mapping[str, str] = field(default_factory=dict[str, str])
