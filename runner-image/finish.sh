@@ -12,8 +12,8 @@ seq "$first" "$last" | sed 's|.*|box&:x:&:|' >> /etc/group
 python3 - <<'PYTHON'
 from py_compile import PycInvalidationMode, compile
 
-RUNNER = "/opt/sandbox-skills/runner.py"
-compile(RUNNER, cfile=RUNNER + "c", doraise=True, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)
+for source in ("/opt/sandbox-skills/runner.py", "/opt/sandbox-skills/handlers/python.py"):
+    compile(source, cfile=source + "c", doraise=True, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)
 PYTHON
 
 find / -xdev ! -type l -perm /6000 -exec chmod ug-s {} +
