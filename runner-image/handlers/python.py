@@ -29,18 +29,19 @@ def main() -> int:
     script = sys.argv[0]
     if not sys.flags.safe_path:
         sys.path[0] = os.path.dirname(script)  # noqa: PTH120 — pathlib takes as long to load as all of this
+    answer, status = "", 0
     try:
         code = load(script)
-        program = not defines_handler(code)
-        answer = "" if program else encoded(call(code, script))
-        status = 0
+        program = None if defines_handler(code) else code
+        if program is None:
+            answer = encoded(call(code, script))
     except SystemExit:
         raise
     except BaseException as error:  # noqa: BLE001 — whatever a handler raises is its failure
-        program, answer, status = False, failure(error), 1
-    if program:
+        program, answer, status = None, failure(error), 1
+    if program is not None:
         os.dup2(results, 1)
-        execute(code, script, "__main__")
+        execute(program, script, "__main__")
         return 0
     with open(results, "wb") as stdout:  # noqa: PTH123 — a descriptor
         stdout.write(answer.encode())

@@ -10,6 +10,7 @@ from sandbox_skills.errors import RequestError, ScriptNotFoundError, SkillChange
 from sandbox_skills.spec import CollectLimits, Command, Limits
 from sandbox_skills.workspace import editor
 from sandbox_skills.workspace.commands import check_words, scripts_hint
+from sandbox_skills.workspace.handlers import handler_argv
 from sandbox_skills.workspace.input_plan import InputRules, RunInputs
 from sandbox_skills.workspace.interpreters import read_head, script_argv
 from sandbox_skills.workspace.layout import (
@@ -22,7 +23,7 @@ from sandbox_skills.workspace.layout import (
 from sandbox_skills.workspace.output_spec import plan_outputs
 from sandbox_skills.workspace.outputs import check_out_dir
 from sandbox_skills.workspace.patterns import parse_patterns
-from sandbox_skills.workspace.request import Argv, Script, Shell, within_ceiling
+from sandbox_skills.workspace.request import Argv, Handler, Script, Shell, within_ceiling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -164,6 +165,8 @@ def _argv(root: PurePosixPath | None, host: Path | None, invocation: Invocation)
             return argv
         case Shell(text):
             return ("bash", "-c", text) if text.strip() else ()
+        case Handler(path, args):
+            return handler_argv(root, path, args, _head(host, path))
         case Script(path, args):
             assert root is not None  # `_root` has refused it
             assert host is not None

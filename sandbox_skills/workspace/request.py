@@ -37,6 +37,11 @@ class Script:
     args: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Handler(Script):
+    """A script that holds the handler of a tool; `handlers.handler_request` says what it is given."""
+
+
 Invocation = Argv | Shell | Script
 
 
