@@ -165,12 +165,11 @@ def _argv(root: PurePosixPath | None, host: Path | None, invocation: Invocation)
             return argv
         case Shell(text):
             return ("bash", "-c", text) if text.strip() else ()
-        case Handler(path, args):
-            return handler_argv(root, path, args, _head(host, path))
         case Script(path, args):
             assert root is not None  # `_root` has refused it
             assert host is not None
-            return script_argv(root, path, args, _head(host, path))
+            argv_of = handler_argv if isinstance(invocation, Handler) else script_argv
+            return argv_of(root, path, args, _head(host, path))
 
 
 def _head(host: Path, script: str) -> bytes:
