@@ -9,9 +9,12 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import pwd
 import shutil
+import stat
 import tempfile
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,9 +24,61 @@ if TYPE_CHECKING:
 PRIVATE = 0o700
 """The mode that the XDG directories are made with, too."""
 
+NEUTRAL = Path("/var/lib/sandbox-skills")
+"""Where what sandboxes see is kept if it can be: they read its path in their mount tables, and this one tells no name.
+
+The file system standard's place for a program's state.
+"""
+
 _DISK_FAULTS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS})
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Whose process this is, by the host's own list of users: $HOME says what it likes."""
+
+    uid: int
+    name: str
+    home: Path
+
+
+def current_account() -> Account:
+    """Returns the account of this process; one that the host has no entry for has no name, and / is its home."""
+    uid = os.geteuid()
+    try:
+        entry = pwd.getpwuid(uid)
+    except KeyError:
+        return Account(uid, "", Path("/"))
+    return Account(uid, entry.pw_name, Path(entry.pw_dir))
+
+
+def tells_of(path: Path, account: Account) -> bool:
+    """Tells whether a path has an account's name in it, or lies in its home directory. Pure."""
+    at_home = account.home != Path("/") and path.is_relative_to(account.home)
+    return at_home or account.name in path.parts
+
+
+def neutral_directory(account: Account, *, base: Path = NEUTRAL) -> Path | None:
+    """Returns the account's directory below `base`; None where it has none that nobody but root can change.
+
+    Root's own need not be there yet. For another account root makes it: `doctor` tells how.
+    """
+    own = base / str(account.uid)
+    if not _is_kept_by(base, 0, open_to_others=0o022):
+        return None
+    return own if _is_kept_by(own, account.uid, open_to_others=0o077) else None
+
+
+def _is_kept_by(path: Path, uid: int, *, open_to_others: int) -> bool:
+    """Tells whether a directory is that user's and none of others, or is root's to make."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        above = next(parent for parent in path.parents if parent.exists())
+        return uid == 0 and os.access(above, os.W_OK, effective_ids=True)
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == uid and not status.st_mode & open_to_others
 
 
 def make_private(path: Path) -> None:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from sandbox_skills.artifacts import LocalArtifactStore
 from sandbox_skills.catalog import LENIENT, Catalog, LockFile, SkillRoot, default_roots, search_order
+from sandbox_skills.directories import current_account, neutral_directory, tells_of
 from sandbox_skills.engines.pool import PooledEngine
 from sandbox_skills.engines.select import select
 from sandbox_skills.install.library import Library
 from sandbox_skills.install.trust import Trust
-from sandbox_skills.settings import current_directory, docker_connection
+from sandbox_skills.settings import current_directory, default_data_dir, docker_connection
 from sandbox_skills.spec import BASE_GUARANTEES, Guarantee, SandboxSpec
 from sandbox_skills.telemetry import AuditFile
 from sandbox_skills.workspace.input_plan import InputRules
@@ -50,7 +51,7 @@ async def opened(settings: Settings, *, pooled: bool = True) -> AsyncGenerator[L
     Connects to nothing before the first sandbox is asked for, unless boxes are to be started ahead. `pooled` False
     starts none, whatever the settings say: for a program that needs only one.
     """
-    store = SkillStore(settings.data_dir / "store")
+    store = SkillStore(store_root(settings))
     spec = sandbox_spec(settings)
     pool = PooledEngine(
         engine(settings, store),
@@ -65,6 +66,18 @@ async def opened(settings: Settings, *, pooled: bool = True) -> AsyncGenerator[L
         snapshots = settings.data_dir / "snapshots"
         async with SessionManager(manager, policy=settings.session_policy(), snapshots=snapshots) as sessions:
             yield Live(settings, pool, store, manager, sessions)
+
+
+def store_root(settings: Settings) -> Path:
+    """Returns where staged skills lie, whose path sandboxes read in their mount tables.
+
+    That is `store` in the data directory, but a neutral place where nobody chose that and it tells whose it is.
+    """
+    account = current_account()
+    neutral = None
+    if settings.data_dir == default_data_dir() and tells_of(settings.data_dir, account):
+        neutral = neutral_directory(account)
+    return settings.store.dir or (neutral or settings.data_dir) / "store"
 
 
 def run_rules(settings: Settings) -> RunRules:
@@ -170,6 +183,7 @@ def doctor_options(settings: Settings) -> DoctorOptions:
 
     return DoctorOptions(
         data_dir=settings.data_dir,
+        store=store_root(settings),
         connection=docker_connection(settings.docker),
         image=settings.image.name,
         target=settings.image.target,

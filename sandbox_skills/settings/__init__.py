@@ -9,7 +9,7 @@ the user's word. `config/settings.yaml` shows every setting with its reason.
 from sandbox_skills.settings.docker_connection import docker_connection
 from sandbox_skills.settings.environment import caller_environment, current_directory, read_env_file
 from sandbox_skills.settings.load import load_settings
-from sandbox_skills.settings.model import DockerSettings, Settings, setting_names
+from sandbox_skills.settings.model import DockerSettings, Settings, default_data_dir, setting_names
 from sandbox_skills.settings.sources import user_config_file
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Settings",
     "caller_environment",
     "current_directory",
+    "default_data_dir",
     "docker_connection",
     "load_settings",
     "read_env_file",

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 APP = "sandbox-skills"
 """Names this program's folders in the user's data and configuration directories."""
 
-PATHS = frozenset({"data_dir", "skills.roots", "skills.lock", "docker.cert_path", "inputs.host_roots"})
+PATHS = frozenset(
+    {"data_dir", "skills.roots", "skills.lock", "docker.cert_path", "inputs.host_roots", "store.dir"}
+)
 """Settings whose values are paths: one in a file is relative to the folder of that file."""
 
 _BOX = SandboxLimits()
@@ -42,6 +44,11 @@ _COLLECT = CollectLimits()
 _ARTIFACTS = ArtifactQuota()
 _INPUTS = InputLimits()
 _SESSION = SessionPolicy()
+
+
+def default_data_dir() -> Path:
+    """Returns the user's own place for data."""
+    return platformdirs.user_data_path(APP)
 
 
 def _absolute(path: Path) -> Path:
@@ -170,8 +177,9 @@ class PoolSettings(_Section):
 
 
 class StoreSettings(_Section):
-    """What `gc` leaves of staged skills that nothing uses."""
+    """Where staged skills lie, and what `gc` leaves of those that nothing uses. None: see `wiring.store_root`."""
 
+    dir: AbsolutePath | None = None
     max_age_days: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 30.0
     max_bytes: Size = 2 * 1024**3
 
@@ -189,7 +197,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(extra="forbid", frozen=True)
 
-    data_dir: AbsolutePath = Field(default_factory=lambda: platformdirs.user_data_path(APP))
+    data_dir: AbsolutePath = Field(default_factory=default_data_dir)
     engine: Literal["docker", "fake"] = "docker"
     skills: SkillsSettings = SkillsSettings()
     docker: DockerSettings = DockerSettings()

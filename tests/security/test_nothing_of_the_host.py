@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
 
-from sandbox_skills.workspace.manager import Argv, RunRequest, Shell
+from sandbox_skills.directories import current_account, tells_of
+from sandbox_skills.engines.docker import DockerEngine, DockerEngineOptions
+from sandbox_skills.workspace.manager import Argv, RunRequest, Shell, WorkspaceManager
+from sandbox_skills.workspace.staging import SkillStore
+from tests.docker_host import connection
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import docker
 
-    from sandbox_skills.workspace.manager import WorkspaceManager
     from sandbox_skills.workspace.staging import StagedSkill
 
 pytestmark = [pytest.mark.docker, pytest.mark.anyio]
@@ -90,6 +94,36 @@ async def test_nothing_tells_the_hosts_secrets_or_the_tenant(
         assert secret.encode() not in outcome.stdout, secret
     assert b"sandbox\n" in outcome.stdout
     assert CANARY not in str(config)
+
+
+async def test_the_mount_table_tells_nothing_of_the_host_but_where_the_store_lies(
+    manager: WorkspaceManager, staged: StagedSkill, store: SkillStore
+) -> None:
+    look = RunRequest(Shell("cat /proc/self/mountinfo /proc/self/mounts /proc/self/mountstats"))
+    async with manager.session(tenant=TENANT) as session:
+        outcome = (await session.run(staged, look)).outcome
+    assert outcome.ok
+    table = outcome.stdout.decode()
+    place = str(store.mount_dir)
+    device_path = [line.split()[3] for line in table.splitlines() if " /skills " in line and " - " in line]
+    assert [place.endswith(path) for path in device_path] == [True]
+    rest = table.replace(device_path[0], "")
+    assert not tells_of(Path("/", *re.split(r"[\s/:,=]+", rest)), current_account())
+    assert str(Path(__file__).parents[2]) not in rest
+
+
+@pytest.mark.root
+async def test_a_store_in_a_neutral_place_tells_no_name(tmp_path: Path, samples: Path) -> None:
+    with TemporaryDirectory(dir="/var/lib", prefix="neutral-") as place:
+        store = SkillStore(Path(place) / "store")
+        options = DockerEngineOptions(tmp_path, connection(), store.mount_dir, store.marker())
+        engine = DockerEngine(options)
+        manager = WorkspaceManager(engine, store)
+        request = RunRequest(Argv(("cat", "/proc/self/mountinfo")))
+        outcome = (await manager.run(samples / "python-math", request, tenant=TENANT)).outcome
+        await engine.aclose()
+    words = re.split(r"[\s/:,=]+", outcome.stdout.decode())
+    assert not tells_of(Path("/", *words), current_account())
 
 
 async def test_a_granted_value_reaches_its_run_and_no_other(

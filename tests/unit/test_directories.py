@@ -5,13 +5,21 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sandbox_skills import wiring
 from sandbox_skills.catalog import Pin
-from sandbox_skills.directories import make_private, owned_directory, sweep_owned
+from sandbox_skills.directories import (
+    Account,
+    make_private,
+    neutral_directory,
+    owned_directory,
+    sweep_owned,
+    tells_of,
+)
 from sandbox_skills.engines.doctor.checks import Directory, directory_check
 from sandbox_skills.engines.instance import Instance
 from sandbox_skills.settings import Settings
@@ -19,7 +27,6 @@ from sandbox_skills.workspace.staging import SkillStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
@@ -104,3 +111,64 @@ def test_whoever_comes_first_makes_a_data_directory_that_doctor_does_not_mind(
         )
     )
     assert found.state == "ok"
+
+
+ALICE = Account(1000, "alice", Path("/home/alice"))
+
+
+@pytest.mark.parametrize(
+    "path", ["/home/alice/.local/share/sandbox-skills", "/home/alice", "/data/alice/x", "/alice"]
+)
+def test_a_path_tells_of_whoever_is_named_in_it(path: str) -> None:
+    assert tells_of(Path(path), ALICE)
+
+
+@pytest.mark.parametrize("path", ["/var/lib/sandbox-skills/1000", "/home/alicex/x", "/srv/malice/x"])
+def test_and_of_nobody_else(path: str) -> None:
+    assert not tells_of(Path(path), ALICE)
+
+
+def test_an_account_without_a_home_is_not_told_by_every_path() -> None:
+    assert not tells_of(Path("/srv/x"), Account(7, "", Path("/")))
+
+
+@pytest.mark.root
+class TestNeutralDirectory:
+    def test_root_has_one_where_it_can_be_made(self, tmp_path: Path) -> None:
+        base = tmp_path / "lib" / "sandbox-skills"
+        root = Account(0, "root", Path("/root"))
+        assert neutral_directory(root, base=base) == base / "0"
+        assert list(tmp_path.iterdir()) == []
+        make_private(base / "0")
+        assert neutral_directory(root, base=base) == base / "0"
+
+    def test_another_account_has_one_that_root_has_made_for_it_alone(self, tmp_path: Path) -> None:
+        assert neutral_directory(ALICE, base=tmp_path) is None
+        own = tmp_path / "1000"
+        own.mkdir(mode=0o700)
+        assert neutral_directory(ALICE, base=tmp_path) is None
+        os.chown(own, 1000, 1000)
+        assert neutral_directory(ALICE, base=tmp_path) == own
+
+    @pytest.mark.parametrize("spoilt", ["open", "link", "file", "base open", "base of another"])
+    def test_what_others_can_change_is_none(self, tmp_path: Path, spoilt: str) -> None:
+        own, elsewhere = tmp_path / "1000", tmp_path / "elsewhere"
+        elsewhere.mkdir(mode=0o700)
+        own.mkdir(mode=0o700)
+        for path in (own, elsewhere):
+            os.chown(path, 1000, 1000)
+        match spoilt:
+            case "open":
+                own.chmod(0o750)
+            case "link":
+                own.rmdir()
+                own.symlink_to(elsewhere)
+            case "file":
+                own.rmdir()
+                own.touch()
+            case "base open":
+                tmp_path.chmod(0o777)
+            case _:
+                os.chown(tmp_path, 1000, 1000)
+        assert neutral_directory(ALICE, base=tmp_path) is None
+        os.chown(tmp_path, 0, 0)

@@ -5,21 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from sandbox_skills import wiring
+from sandbox_skills.directories import Account
 from sandbox_skills.errors import EngineError, InputError
 from sandbox_skills.settings import load_settings
 from sandbox_skills.spec import Stopped
-from sandbox_skills.wiring import opened, sandbox_spec
+from sandbox_skills.wiring import opened, sandbox_spec, store_root
 from sandbox_skills.workspace.input_refs import InputRef
 from sandbox_skills.workspace.manager import Argv, RunRequest
 from sandbox_skills.workspace.output_spec import OutputRequest
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sandbox_skills.settings import Settings
 
 pytestmark = pytest.mark.anyio
@@ -126,3 +127,34 @@ async def test_sessions_live_as_long_as_the_settings_say(tmp_path: Path) -> None
 def test_no_box_is_reaped_before_its_session_may_end(tmp_path: Path) -> None:
     settings = wired(tmp_path, session__max_age_seconds=100_000)
     assert sandbox_spec(settings).ttl_seconds >= 100_000 + settings.run.wall_ceiling_seconds
+
+
+class TestPlaceOfTheStore:
+    account = Account(1000, "alice", Path("/home/alice"))
+    neutral = Path("/var/lib/sandbox-skills/1000")
+
+    @pytest.fixture(autouse=True)
+    def _alice(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", "/home/alice")
+        monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+        monkeypatch.setattr(wiring, "current_account", lambda: self.account)
+        monkeypatch.setattr(wiring, "neutral_directory", lambda _: self.neutral)
+
+    def test_nobody_chose_one_so_it_is_where_it_tells_no_name(self) -> None:
+        assert store_root(load_settings({}, environ={})) == self.neutral / "store"
+
+    def test_where_there_is_no_such_place_it_is_in_the_data_directory(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(wiring, "neutral_directory", lambda _: None)
+        assert store_root(load_settings({}, environ={})) == Path(
+            "/home/alice/.local/share/sandbox-skills/store"
+        )
+
+    @pytest.mark.parametrize("chosen", ["/home/alice/data", "/srv/data"])
+    def test_a_data_directory_that_was_chosen_has_it(self, chosen: str) -> None:
+        assert store_root(load_settings({"data_dir": chosen}, environ={})) == Path(chosen, "store")
+
+    def test_a_place_that_was_chosen_is_taken(self) -> None:
+        given = {"data_dir": "/srv/data", "store.dir": "/srv/store"}
+        assert store_root(load_settings(given, environ={})) == Path("/srv/store")

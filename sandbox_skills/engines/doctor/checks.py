@@ -6,6 +6,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from sandbox_skills.directories import NEUTRAL, tells_of
 from sandbox_skills.engines.docker_client import NO_PERMISSION_HINT
 from sandbox_skills.engines.docker_config import LABEL_EXPIRES, LABEL_INSTANCE
 from sandbox_skills.spec import KIB, MIB
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
+    from sandbox_skills.directories import Account
     from sandbox_skills.engines.image import ImageStatus, OwnImage
     from sandbox_skills.engines.image.source import Target
     from sandbox_skills.errors import SandboxSkillsError
@@ -169,6 +171,20 @@ def directory_check(directory: Directory) -> Check:
             name, "warning", f"{path} has mode {mode:04o} and is open to others", f"chmod 700 {path}"
         )
     return Check(name, "ok", f"{path} is ours alone")
+
+
+def mount_table_check(store: Path, account: Account) -> Check:
+    """Returns whether the path that sandboxes read in their mount tables tells whose host this is."""
+    if not tells_of(store, account):
+        return Check("mount table", "ok", f"sandboxes read {store}, which tells nobody's name")
+    place = NEUTRAL / str(account.uid)
+    return Check(
+        "mount table",
+        "warning",
+        f"sandboxes can read {store}, which tells a name or a home directory of this host",
+        f"sudo install -d -m 755 {NEUTRAL} && sudo install -d -o {account.uid} -m 700 {place}, and name {place}/store "
+        "in store.dir",
+    )
 
 
 def space_check(name: str, space: Space, needs: SpaceNeeds) -> Check:

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import anyio
 import anyio.to_thread
 
+from sandbox_skills.directories import current_account
 from sandbox_skills.engines import image
 from sandbox_skills.engines.docker_client import DockerConnection, address, connect, translated
 from sandbox_skills.engines.docker_config import LABEL_MANAGED
@@ -34,6 +35,7 @@ from sandbox_skills.engines.doctor.checks import (
     failure,
     image_check,
     leftovers_check,
+    mount_table_check,
     own_image_check,
     space_check,
     temporary_check,
@@ -78,6 +80,7 @@ class DoctorOptions:
     apparmor: AppArmor = "auto"
     needs: frozenset[Guarantee] = BASE_GUARANTEES
     temporary_dirs: tuple[Path, ...] = ()
+    store: Path | None = None
 
 
 async def examine(options: DoctorOptions) -> list[Check]:
@@ -85,6 +88,7 @@ async def examine(options: DoctorOptions) -> list[Check]:
     checks = await _engine(options)
     for name, gather in (
         ("data directory", _data_directory),
+        ("mount table", _mount_table),
         ("data disk", _data_disk),
         ("temporary files", _temporary_files),
     ):
@@ -188,6 +192,10 @@ def _data_directory(options: DoctorOptions) -> list[Check]:
         asking_uid=os.geteuid(),
     )
     return [directory_check(directory)]
+
+
+def _mount_table(options: DoctorOptions) -> list[Check]:
+    return [] if options.store is None else [mount_table_check(options.store.resolve(), current_account())]
 
 
 def _data_disk(options: DoctorOptions) -> list[Check]:

@@ -58,6 +58,11 @@ def test_without_a_daemon_the_host_is_examined_all_the_same(tmp_path: Path) -> N
     assert found["data directory"].state == "ok"
 
 
+def test_the_place_of_the_store_is_looked_at(tmp_path: Path) -> None:
+    options = DoctorOptions(tmp_path, store=tmp_path, connection=DockerConnection("unix:///nowhere"))
+    assert "mount table" in {check.name for check in anyio.run(examine, options)}
+
+
 def test_a_transport_that_is_not_spoken_is_told(tmp_path: Path) -> None:
     found = examined(tmp_path, "ssh://someone@example")
     assert "ssh -L" in found["engine"].fix

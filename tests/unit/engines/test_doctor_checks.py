@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sandbox_skills.directories import Account
 from sandbox_skills.engines.docker_client import NO_DAEMON_HINT, NO_PERMISSION_HINT
 from sandbox_skills.engines.docker_config import LABEL_EXPIRES, LABEL_INSTANCE
 from sandbox_skills.engines.doctor.checks import (
@@ -23,6 +24,7 @@ from sandbox_skills.engines.doctor.checks import (
     failure,
     image_check,
     leftovers_check,
+    mount_table_check,
     own_image_check,
     shown_size,
     space_check,
@@ -100,6 +102,15 @@ def directory(**changes: object) -> Check:
         "asking_uid": 7,
     }
     return directory_check(Directory(**(facts | changes)))  # type: ignore[arg-type]  # each test names its fields
+
+
+@pytest.mark.parametrize(
+    ("store", "state"), [("/home/alice/.local/share/x/store", "warning"), ("/var/lib/x/1000/store", "ok")]
+)
+def test_a_store_whose_path_tells_a_name_is_told_with_what_to_do(store: str, state: State) -> None:
+    found = mount_table_check(Path(store), Account(1000, "alice", Path("/home/alice")))
+    assert (found.state, store in found.detail) == (state, True)
+    assert ("-o 1000 -m 700 /var/lib/sandbox-skills/1000" in found.fix) is (state == "warning")
 
 
 @pytest.mark.parametrize(
