@@ -27,8 +27,16 @@
     │  ├─ GrantConflictError           a run that would share a box with another skill's secrets
     │  ├─ PolicyError                  a call that the operator's policy does not allow
     │  ├─ ApprovalNeededError          a call that waits for a person's word
+    │  ├─ ConversationError            a saved conversation that cannot go on as asked
     │  ├─ PathEscapeError              a path that leaves its root
     │  └─ PatternError                 a glob that cannot be read
+    ├─ ModelError                      the model, its provider or the way to it; CLI exit 4
+    │  ├─ ModelUnavailableError        no answer just now; asked again within a budget
+    │  │  └─ StreamTruncatedError      an answer that broke off
+    │  ├─ ModelRefusedError            a request that the provider will not answer
+    │  │  └─ ContextOverflowError      a conversation that is too long for the model
+    │  ├─ BudgetError                  credits, a key's limit or a day's quota are used up
+    │  └─ ModelAnswerError             an answer that cannot be read, or is empty where that is not allowed
     └─ EngineError                     the sandbox, not the program in it; CLI exit 125
        ├─ EngineUnavailableError       no engine answers, or it refuses us
        ├─ ImageError                   the runner image is missing, old or unfit
@@ -263,6 +271,12 @@ class ApprovalNeededError(RequestError):
     code = "approval_needed"
 
 
+class ConversationError(RequestError):
+    """A saved conversation cannot be read, or not go on as asked; it is left as it was."""
+
+    code = "conversation_invalid"
+
+
 class PathEscapeError(RequestError):
     """A path is absolute where it may not be, or leaves its root."""
 
@@ -273,6 +287,68 @@ class PatternError(RequestError):
     """A glob pattern cannot be read."""
 
     code = "pattern_invalid"
+
+
+class ModelError(SandboxSkillsError):
+    """The model, its provider or the way to it failed.
+
+    `status` is the HTTP status, None where there was no answer. `retryable` is whether the same request may succeed
+    later, `retry_after` the seconds that the provider asks for. `provider` is what it said itself, cut short.
+    """
+
+    code = "model_error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        status: int | None = None,
+        retryable: bool = False,
+        retry_after: float | None = None,
+        provider: str = "",
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+        self.retryable = retryable
+        self.retry_after = retry_after
+        self.provider = provider
+
+
+class ModelUnavailableError(ModelError):
+    """No answer just now: a limit, an overload, a fault of the server, or no way to it."""
+
+    code = "model_unavailable"
+
+
+class StreamTruncatedError(ModelUnavailableError):
+    """The answer broke off; what came of it was dropped, and no call of it was run."""
+
+    code = "model_stream_truncated"
+
+
+class ModelRefusedError(ModelError):
+    """The provider will not answer this request, however often it is asked."""
+
+    code = "model_refused"
+
+
+class ContextOverflowError(ModelRefusedError):
+    """The conversation is too long for the model, output included."""
+
+    code = "model_context_overflow"
+
+
+class BudgetError(ModelError):
+    """Credits, the key's limit or the day's quota are used up."""
+
+    code = "model_budget_exceeded"
+
+
+class ModelAnswerError(ModelError):
+    """The answer cannot be read, or is empty where that is not allowed."""
+
+    code = "model_answer_invalid"
 
 
 class EngineError(SandboxSkillsError):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sandbox_skills.cli.signals import SIGNAL_BASE, StoppedBySignalError
-from sandbox_skills.errors import EngineError, RequestError, SandboxSkillsError
+from sandbox_skills.errors import EngineError, ModelError, RequestError, SandboxSkillsError
 from sandbox_skills.spec import Exited, Signalled, Stopped
 
 if TYPE_CHECKING:
@@ -18,12 +18,17 @@ if TYPE_CHECKING:
 
 FAILED = 1
 USAGE = 2
+MODEL_FAILED = 4
 SANDBOX_FAILED = 125
 INTERRUPTED = 130
 OUTPUT_CLOSED = 141
 """As a shell says it of a program that died of SIGPIPE."""
 
-ERRORS: Mapping[type[SandboxSkillsError], int] = {RequestError: USAGE, EngineError: SANDBOX_FAILED}
+ERRORS: Mapping[type[SandboxSkillsError], int] = {
+    RequestError: USAGE,
+    ModelError: MODEL_FAILED,
+    EngineError: SANDBOX_FAILED,
+}
 """An error has the code of its nearest base here. 125 is what `docker run` and `timeout` use for themselves."""
 
 STOPPED: Mapping[StopReason, int] = {

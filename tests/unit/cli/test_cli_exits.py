@@ -8,7 +8,7 @@ import typer
 
 from sandbox_skills.cli.exits import STOPPED, Failure, ending_code, error_code, failure_of
 from sandbox_skills.cli.signals import StoppedBySignalError
-from sandbox_skills.errors import EngineError, RequestError, SandboxSkillsError
+from sandbox_skills.errors import EngineError, ModelError, RequestError, SandboxSkillsError
 from sandbox_skills.spec import Exited, Signalled, Stopped, StopReason
 
 if TYPE_CHECKING:
@@ -21,16 +21,17 @@ def subclasses(base: type[SandboxSkillsError]) -> Iterator[type[SandboxSkillsErr
         yield from subclasses(kind)
 
 
+EXITS = {RequestError: 2, ModelError: 4, EngineError: 125}
 KINDS = [kind for kind in subclasses(SandboxSkillsError) if kind.__module__.startswith("sandbox_skills.")]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_every_error_is_the_callers_or_the_sandboxs(kind: type[SandboxSkillsError]) -> None:
+def test_every_error_is_the_callers_the_models_or_the_sandboxs(kind: type[SandboxSkillsError]) -> None:
     # Whatever it takes to make one: what is told of it is the same.
     error = kind.__new__(kind)
     error.message, error.hint = "why", "do"
-    assert error_code(error) == (2 if issubclass(kind, RequestError) else 125)
-    assert issubclass(kind, RequestError | EngineError)
+    codes = {base: code for base, code in EXITS.items() if issubclass(kind, base)}
+    assert list(codes.values()) == [error_code(error)]
     assert failure_of(error) == Failure(error_code(error), kind.code, "why", "do")
 
 
