@@ -33,7 +33,7 @@ Phase = Literal["idle", "asking", "calling", "done"]
 CallStatus = Literal["open", "running", "approval", "manual", "approved", "done"]
 """`approval` waits for a person's word, `manual` for an output that the caller brings."""
 Wait = Literal["approval", "manual"]
-Tools = Literal["first", "auto", "none"]
+Offer = Literal["first", "auto", "none"]
 """Which tool choice a request has: the caller's own, the model's, or no tools."""
 
 CANCELLED = "The user cancelled this call; whether it changed anything is not known."
@@ -97,7 +97,7 @@ class LoopState:
 class AskModel:
     """Ask the model. `tools` says how it may use them."""
 
-    tools: Tools
+    tools: Offer
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +228,13 @@ def decided(state: LoopState, call_id: str, rules: Rules, *, rejected: str | Non
     if rejected is not None:
         return call_done(state, call_id, rejected, rules)
     return _changed(state, {call_id: replace(found, status="approved")})
+
+
+def brought(state: LoopState, call_id: str, output: str, rules: Rules) -> LoopState:
+    """Takes the output of a manual call; raises ValueError where no such call waits."""
+    if not any(one.call.id == call_id and one.status == "manual" for one in state.pending):
+        raise ValueError(f"no call {call_id} waits for an output")
+    return call_done(state, call_id, output, rules)
 
 
 def limited(state: LoopState, reason: str, rules: Rules) -> LoopState:

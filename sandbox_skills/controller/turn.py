@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,6 +25,10 @@ class Usage:
     @property
     def total_tokens(self) -> int:
         return self.input_tokens + self.output_tokens
+
+    def as_dict(self) -> dict[str, object]:
+        """Returns the figures for JSON; `cost` is in US dollars."""
+        return asdict(self)
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(

@@ -4,7 +4,7 @@ from sandbox_skills.telemetry.audit import AuditEvent, AuditLog, RunStatus
 from sandbox_skills.telemetry.audit_file import AuditFile
 from sandbox_skills.telemetry.events import ToolResponse
 from sandbox_skills.telemetry.redact import REDACTED, redacted_argv, redacted_env
-from sandbox_skills.telemetry.spans import annotate, span
+from sandbox_skills.telemetry.spans import annotate, convention_span, span
 
 __all__ = [
     "REDACTED",
@@ -14,6 +14,7 @@ __all__ = [
     "RunStatus",
     "ToolResponse",
     "annotate",
+    "convention_span",
     "redacted_argv",
     "redacted_env",
     "span",

@@ -6,7 +6,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from opentelemetry import trace
-from opentelemetry.trace import Status, StatusCode
+from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from sandbox_skills.errors import SandboxSkillsError
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from opentelemetry.trace import Span
+
+PREFIX = "sandbox_skills."
+"""Of the attributes that are this package's own."""
 
 Attribute = str | int | float | bool
 
@@ -29,15 +32,33 @@ def span(name: str, **attributes: Attribute) -> AbstractContextManager[Span]:
     return _recorded(name, attributes)
 
 
+def convention_span(
+    name: str, attributes: Mapping[str, Attribute], *, kind: SpanKind = SpanKind.INTERNAL
+) -> AbstractContextManager[Span]:
+    """Opens a span whose attributes have the names of a public convention, as they are; else as `span`."""
+    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+        return _UNRECORDED
+    return _recorded(name, attributes, prefix="", kind=kind)
+
+
 _UNRECORDED = nullcontext(trace.INVALID_SPAN)
 """What is opened where no SDK was set up; the API's own stand-in costs five times as much."""
 
 
 @contextmanager
-def _recorded(name: str, attributes: Mapping[str, Attribute]) -> Generator[Span]:
+def _recorded(
+    name: str,
+    attributes: Mapping[str, Attribute],
+    *,
+    prefix: str = PREFIX,
+    kind: SpanKind = SpanKind.INTERNAL,
+) -> Generator[Span]:
     tracer = trace.get_tracer("sandbox_skills")
-    with tracer.start_as_current_span(name, record_exception=False, set_status_on_exception=False) as current:
-        annotate(current, **attributes)
+    with tracer.start_as_current_span(
+        name, kind=kind, record_exception=False, set_status_on_exception=False
+    ) as current:
+        for key, value in attributes.items():
+            current.set_attribute(f"{prefix}{key}", value)
         try:
             yield current
         except BaseException as error:
@@ -49,4 +70,4 @@ def _recorded(name: str, attributes: Mapping[str, Attribute]) -> Generator[Span]
 def annotate(current: Span, **attributes: Attribute) -> None:
     """Adds attributes to a span that is open."""
     for name, value in attributes.items():
-        current.set_attribute(f"sandbox_skills.{name}", value)
+        current.set_attribute(f"{PREFIX}{name}", value)

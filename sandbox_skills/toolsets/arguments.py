@@ -27,7 +27,7 @@ class Arguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-A = TypeVar("A", bound=Arguments)
+A = TypeVar("A", bound=BaseModel)
 
 
 def read_arguments(model: type[A], call: ToolCall) -> A:
@@ -45,7 +45,7 @@ def read_arguments(model: type[A], call: ToolCall) -> A:
     raise ToolCallError(call.name, found[:MAX_VIOLATIONS], hint=hint)
 
 
-def schema_of(model: type[Arguments]) -> JsonObject:
+def schema_of(model: type[BaseModel]) -> JsonObject:
     """Returns the JSON Schema of a model, the caller's own copy, without titles, references and null types."""
     schema = model.model_json_schema()
     definitions = cast("dict[str, Any]", schema.pop("$defs", {}))
