@@ -9,6 +9,9 @@
         NAME/       one copy, named by a keyed hash of tenant and digest
         MARKER      a file that proves in a box that the mount is this store
 
+Tenants have copies of their own, so that nothing of one is seen by another. Boxes of one tenant that have the same
+skill share its files, and could tell each other something by locks on them or by watching who opens them.
+
 Processes may share a store. Everything here blocks and belongs in a worker thread.
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from typing import TYPE_CHECKING
@@ -135,6 +136,55 @@ async def test_two_tenants_have_the_same_skill_by_different_names(
     assert other.digest == staged.digest
     assert other.box_path != staged.box_path
     assert all(len(one.box_path.name) == 40 and one.box_path.parent == SKILLS for one in (staged, other))
+
+
+def locking(places: list[str], seconds: float) -> list[str]:
+    import fcntl
+    import os
+    import time
+    from contextlib import suppress
+
+    busy: list[str] = []
+    for place in places:
+        with suppress(OSError):
+            descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                busy.append(place)
+    print("locked", flush=True)
+    time.sleep(seconds)
+    return busy
+
+
+SHARED_PLACES = [
+    "/",
+    "/skills",
+    "/usr/bin/python3",
+    "/etc/hosts",
+    "/etc/hostname",
+    "/dev/null",
+    "/proc",
+    "/sys",
+]
+
+
+async def test_locks_tell_nothing_to_boxes_of_other_tenants(
+    box: Box, neighbour: Box, manager: WorkspaceManager, staged: StagedSkill, samples: Path
+) -> None:
+    theirs = await manager.stage(samples / "python-math", tenant="b")
+    mine = [str(staged.box_path), f"{staged.box_path}/SKILL.md"]
+    others = [str(theirs.box_path), f"{theirs.box_path}/SKILL.md"]
+    locked = asyncio.Event()
+    holder = box.program(locking, [*SHARED_PLACES, *mine], 60.0)
+    async with box.sandbox.start(holder, on_output=lambda *_: locked.set()) as process:
+        await locked.wait()
+        trying = neighbour.program(locking, [*SHARED_PLACES, *others], 0.0)
+        assert (await neighbour.run(trying)).stdout == b"locked\n[]\n"
+        # Of one tenant they are told: both see the same files, as the store's own text says.
+        same = neighbour.program(locking, mine, 0.0)
+        assert json.loads((await neighbour.run(same)).stdout.splitlines()[-1]) == mine
+        process.kill()
 
 
 async def test_a_rewritten_link_does_not_redirect_the_next_run(
