@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NewType
 
 if TYPE_CHECKING:
@@ -169,6 +170,31 @@ class Stopped:
 
 
 Ending = Exited | Signalled | Stopped
+
+SIGNAL_BASE = 128
+"""What a shell adds to the number of a signal that ended a program."""
+
+STOPPED_CODES: Mapping[StopReason, int] = MappingProxyType(
+    {
+        "wall_time": 124,  # as `timeout` says it
+        "cpu_time": 124,
+        "memory": 137,  # as a shell says it of a program that the kernel killed
+        "output": 141,  # as a shell says it of a program that died of SIGPIPE
+        "cancelled": 130,  # as a shell says it of a program that was interrupted
+    }
+)
+"""The exit codes that shells and users know for what stopped a program."""
+
+
+def exit_code(ending: Ending) -> int:
+    """Returns the exit code that mirrors how a program ended."""
+    match ending:
+        case Exited(code):
+            return code
+        case Signalled(signal):
+            return SIGNAL_BASE + signal
+        case Stopped(reason):
+            return STOPPED_CODES[reason]
 
 
 def ending_dict(ending: Ending) -> dict[str, object]:

@@ -34,5 +34,15 @@ def render_skill_line(spec: SkillSpec) -> str:
     return line
 
 
+def render_summary_line(spec: SkillSpec) -> str:
+    """Returns one skill as the shortest line that tells what it is for."""
+    return f"- {render_skill_name(spec)}: {_safe(spec.description, MAX_DESCRIPTION)}"
+
+
+def render_skill_name(spec: SkillSpec) -> str:
+    """Returns a skill's name as it may stand in a prompt."""
+    return _safe(spec.name, MAX_NAME)
+
+
 def _safe(text: str, limit: int) -> str:
     return one_line(text, limit).translate(_ESCAPES)

@@ -1,4 +1,4 @@
-"""What a command's end is for the shell, and for its user: one table for errors, one rule for endings. Pure."""
+"""What an error is for the shell, and for its user: one table. Pure."""
 
 from __future__ import annotations
 
@@ -7,22 +7,19 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sandbox_skills.cli.signals import SIGNAL_BASE, StoppedBySignalError
+from sandbox_skills.cli.signals import StoppedBySignalError
 from sandbox_skills.errors import EngineError, ModelError, RequestError, SandboxSkillsError
-from sandbox_skills.spec import Exited, Signalled, Stopped
+from sandbox_skills.spec import SIGNAL_BASE, STOPPED_CODES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from sandbox_skills.spec import Ending, StopReason
 
 FAILED = 1
 USAGE = 2
 MODEL_FAILED = 4
 SANDBOX_FAILED = 125
-INTERRUPTED = 130
-OUTPUT_CLOSED = 141
-"""As a shell says it of a program that died of SIGPIPE."""
+INTERRUPTED = STOPPED_CODES["cancelled"]
+OUTPUT_CLOSED = STOPPED_CODES["output"]
 
 ERRORS: Mapping[type[SandboxSkillsError], int] = {
     RequestError: USAGE,
@@ -30,14 +27,6 @@ ERRORS: Mapping[type[SandboxSkillsError], int] = {
     EngineError: SANDBOX_FAILED,
 }
 """An error has the code of its nearest base here. 125 is what `docker run` and `timeout` use for themselves."""
-
-STOPPED: Mapping[StopReason, int] = {
-    "wall_time": 124,  # as `timeout` says it
-    "cpu_time": 124,
-    "memory": 137,  # as a shell says it of a program that the kernel killed
-    "output": OUTPUT_CLOSED,
-    "cancelled": INTERRUPTED,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,17 +70,6 @@ def _usage(error: typer.TyperException) -> Failure:
 def error_code(error: SandboxSkillsError) -> int:
     """Returns the exit code for an error of the package."""
     return next((ERRORS[base] for base in type(error).__mro__ if base in ERRORS), SANDBOX_FAILED)
-
-
-def ending_code(ending: Ending) -> int:
-    """Returns the exit code that mirrors how a program ended."""
-    match ending:
-        case Exited(code):
-            return code
-        case Signalled(signal):
-            return SIGNAL_BASE + signal
-        case Stopped(reason):
-            return STOPPED[reason]
 
 
 def _os_message(error: OSError) -> str:

@@ -12,7 +12,6 @@ import anyio
 
 from sandbox_skills.catalog import list_skill_resources
 from sandbox_skills.cli.event_loop import run_async
-from sandbox_skills.cli.exits import ending_code
 from sandbox_skills.cli.live import shown_live
 from sandbox_skills.cli.report import EVERY_OUTPUT, report, unmatched_patterns
 from sandbox_skills.cli.request import environment, input_of, invocation, limits, output_directory
@@ -20,6 +19,7 @@ from sandbox_skills.cli.skills import find_skill, near, trust_of
 from sandbox_skills.cli.terminal import err, print_json, working
 from sandbox_skills.cli.text import harmless_line
 from sandbox_skills.errors import CommandError, ScriptNotFoundError
+from sandbox_skills.spec import exit_code
 from sandbox_skills.wiring import opened, trust
 from sandbox_skills.workspace.manager import RunRequest
 
@@ -82,7 +82,7 @@ def run(options: GlobalOptions, skill: str, wanted: RunOptions) -> int:
     else:
         for line in report(result, settings.collect_limits(), unmatched):
             err.print(harmless_line(line))
-    return ending_code(result.outcome.ending)
+    return exit_code(result.outcome.ending)
 
 
 def _check_trust(spec: SkillSpec, wanted: RunOptions) -> None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from sandbox_skills.cli.streams import STDERR, within
+from sandbox_skills.spec import SIGNAL_BASE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """What people, supervisors and closed terminals send."""
-
-SIGNAL_BASE = 128
-"""What shells add to the number of the signal that ended a program."""
 
 ECHO_SECONDS = 0.5
 """A terminal, and whoever started us, both pass on one Ctrl-C: what follows within this time is no second wish."""

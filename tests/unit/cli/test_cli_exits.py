@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 import typer
 
-from sandbox_skills.cli.exits import STOPPED, Failure, ending_code, error_code, failure_of
+from sandbox_skills.cli.exits import Failure, error_code, failure_of
 from sandbox_skills.cli.signals import StoppedBySignalError
 from sandbox_skills.errors import EngineError, ModelError, RequestError, SandboxSkillsError
-from sandbox_skills.spec import Exited, Signalled, Stopped, StopReason
+from sandbox_skills.spec import STOPPED_CODES, Exited, Signalled, Stopped, StopReason, exit_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ def test_no_two_errors_share_a_code() -> None:
 
 
 def test_every_reason_to_stop_has_an_exit_code() -> None:
-    assert set(STOPPED) == set(get_args(StopReason))
+    assert set(STOPPED_CODES) == set(get_args(StopReason))
 
 
 @pytest.mark.parametrize(
@@ -49,16 +49,16 @@ def test_every_reason_to_stop_has_an_exit_code() -> None:
     [("wall_time", 124), ("cpu_time", 124), ("memory", 137), ("output", 141), ("cancelled", 130)],
 )
 def test_a_stopped_run_exits_as_a_shell_would_say_it(reason: StopReason, code: int) -> None:
-    assert ending_code(Stopped(reason)) == code
+    assert exit_code(Stopped(reason)) == code
 
 
 @pytest.mark.parametrize("code", [0, 1, 3, 126, 127, 255])
 def test_a_programs_own_code_is_passed_on(code: int) -> None:
-    assert ending_code(Exited(code)) == code
+    assert exit_code(Exited(code)) == code
 
 
 def test_a_signal_is_added_to_128() -> None:
-    assert ending_code(Signalled(signal.SIGSEGV)) == 139
+    assert exit_code(Signalled(signal.SIGSEGV)) == 139
 
 
 def test_a_signal_to_us_is_no_failure_of_the_program() -> None:
