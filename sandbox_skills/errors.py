@@ -4,6 +4,7 @@
     ├─ RequestError                    the caller's input; CLI exit 2
     │  ├─ SettingsError                a setting, a config file or an option
     │  ├─ SkillNotFoundError           no skill of that name, with near matches
+    │  ├─ SkillNotLoadedError          a skill that is to be loaded before it is run
     │  ├─ SkillLoadError               SKILL.md that cannot be loaded, with every violation
     │  ├─ SkillUnsafeError             a skill folder with something that cannot be staged
     │  ├─ SkillChangedError            a pinned skill that is not what was pinned, with the files
@@ -90,6 +91,12 @@ class SkillNotFoundError(RequestError):
     def __init__(self, message: str, *, hint: str = "", near: Sequence[str] = ()) -> None:
         super().__init__(message, hint=hint)
         self.near = tuple(near)
+
+
+class SkillNotLoadedError(RequestError):
+    """The skill is run before its instructions were loaded."""
+
+    code = "skill_not_loaded"
 
 
 @dataclass(frozen=True, slots=True)

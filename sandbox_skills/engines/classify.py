@@ -93,8 +93,8 @@ def outcome(ended: Mapping[str, object], *, limits: Limits, stdout: bytes, stder
         ending=ending,
         limits_hit=seen | guessed,
         limits_guessed=guessed,
-        stdout=_at_character(stdout, cut=facts.stdout_bytes > len(stdout)),
-        stderr=_at_character(stderr, cut=facts.stderr_bytes > len(stderr)),
+        stdout=at_character(stdout, cut=facts.stdout_bytes > len(stdout)),
+        stderr=at_character(stderr, cut=facts.stderr_bytes > len(stderr)),
         stdout_truncated="stdout" in seen,
         stderr_truncated="stderr" in seen,
         stdout_bytes=facts.stdout_bytes,
@@ -118,8 +118,8 @@ def box_died(
     return Outcome(
         ending=Stopped("memory"),
         limits_hit=frozenset({"memory"}),
-        stdout=_at_character(stdout, cut=True),
-        stderr=_at_character(stderr, cut=True),
+        stdout=at_character(stdout, cut=True),
+        stderr=at_character(stderr, cut=True),
         stdout_bytes=len(stdout),
         stderr_bytes=len(stderr),
         wall_seconds=wall_seconds,
@@ -199,7 +199,7 @@ def _true(hits: Mapping[LimitName, bool]) -> frozenset[LimitName]:
     return frozenset(name for name, hit in hits.items() if hit)
 
 
-def _at_character(data: bytes, *, cut: bool) -> bytes:
+def at_character(data: bytes, *, cut: bool) -> bytes:
     """Returns `data` without the part of a UTF-8 character that a cut left at its end; binary data as it is."""
     if not cut:
         return data

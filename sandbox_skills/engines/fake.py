@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from sandbox_skills.engines.arguments import below_workspace, check_command, check_terminal
 from sandbox_skills.engines.base import EngineReport
 from sandbox_skills.engines.cancellation import finish
+from sandbox_skills.engines.classify import at_character
 from sandbox_skills.engines.fake_programs import PROGRAMS, KilledError, OutputLimitError, Running, not_found
 from sandbox_skills.engines.globs import Glob
 from sandbox_skills.errors import (
@@ -309,8 +310,8 @@ def _outcome(running: Running, ending: Ending, seconds: float) -> Outcome:
     return Outcome(
         ending=ending,
         limits_hit=frozenset(hit),
-        stdout=bytes(running.kept["stdout"]),
-        stderr=bytes(running.kept["stderr"]),
+        stdout=at_character(bytes(running.kept["stdout"]), cut=cut["stdout"]),
+        stderr=at_character(bytes(running.kept["stderr"]), cut=cut["stderr"]),
         stdout_truncated=cut["stdout"],
         stderr_truncated=cut["stderr"],
         stdout_bytes=running.total["stdout"],

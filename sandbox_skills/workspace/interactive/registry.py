@@ -117,6 +117,11 @@ class InteractivePrograms(Generic[T]):
                 "no program of that id", hint="it was killed, or ended too long ago, or is of another session"
             ) from None
 
+    def has(self, program_id: str) -> bool:
+        """Whether this session has a program of that id."""
+        self._reap()
+        return program_id in self._owned
+
     async def kill(self, program_id: str) -> Status:
         """Ends a program and forgets it, unless it had ended by itself; raises ProgramNotFoundError."""
         status = await self.get(program_id).kill()
