@@ -154,6 +154,8 @@ class OpenRouterClient:
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=32),
                 follow_redirects=False,
                 trust_env=False,
+                # Where nothing is encrypted there is no certificate to check, and to load them takes 20 ms.
+                verify=urlsplit(options.base_url).scheme != "http",
                 proxy=options.proxy,
             )
         return self._http

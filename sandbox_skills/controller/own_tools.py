@@ -73,14 +73,16 @@ def function_tool(
     *,
     name: str = "",
     description: str = "",
+    arguments: type[BaseModel] | None = None,
     needs_approval: bool = False,
 ) -> OwnTool:
     """Makes a tool of a function that takes one pydantic model, or nothing.
 
     It may be plain, which runs in a thread, a coroutine, or an async generator: all it yields but the last is progress,
-    the last is the result. Its docstring is the description. Raises SettingsError for a function of another form.
+    the last is the result. Its docstring is the description; `arguments` is the model where its annotation cannot be
+    found. Raises SettingsError for a function of another form.
     """
-    model = _model_of(function)
+    model = arguments or _model_of(function)
     return OwnTool(
         name=name or function.__name__,
         description=description or inspect.getdoc(function) or "",
@@ -91,13 +93,28 @@ def function_tool(
 
 
 def _model_of(function: Callable[..., Any]) -> type[BaseModel] | None:
-    names = list(inspect.signature(function).parameters)
-    if not names:
+    given = list(inspect.signature(function).parameters.values())
+    if not given:
         return None
-    model = get_type_hints(function).get(names[0])
-    if len(names) == 1 and isinstance(model, type) and issubclass(model, BaseModel):
+    model = _resolved(function, given[0].annotation)
+    if len(given) == 1 and isinstance(model, type) and issubclass(model, BaseModel):
         return model
-    raise SettingsError(f"the function {function.__name__} must take one pydantic model, or nothing")
+    raise SettingsError(
+        f"the function {function.__name__} must take one pydantic model, or nothing",
+        hint="Annotate its parameter, or give the model as `arguments`.",
+    )
+
+
+def _resolved(function: Callable[..., Any], annotation: object) -> object:
+    """Returns what one annotation names; others of the function may name what only type checkers import."""
+
+    def alone() -> None: ...
+
+    alone.__annotations__ = {"it": annotation}
+    try:
+        return get_type_hints(alone, getattr(function, "__globals__", {})).get("it")
+    except NameError:
+        return None
 
 
 async def _execute(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import ssl
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -289,6 +290,13 @@ def test_a_key_is_not_sent_in_the_open() -> None:
     with pytest.raises(SettingsError, match="not encrypted"):
         OpenRouterClient(ClientOptions(base_url="http://models.example/v1", api_key=KEY))
     OpenRouterClient(ClientOptions(base_url="http://models.example/v1"))
+
+
+@pytest.mark.parametrize("address", ["https://models.example/v1", "HTTPS://models.example/v1"])
+async def test_certificates_are_checked(address: str) -> None:
+    async with OpenRouterClient(ClientOptions(base_url=address)) as client:
+        context = client._client()._transport._pool._ssl_context  # type: ignore[attr-defined]
+        assert context.verify_mode is ssl.CERT_REQUIRED
 
 
 async def test_the_environment_has_no_say(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
