@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sandbox_skills.catalog.render import render_skill_name
 from sandbox_skills.catalog.text import one_line
 from sandbox_skills.errors import RequestError
+from sandbox_skills.toolsets.bodies import body_of
 from sandbox_skills.toolsets.workspace_tools.docs import selected_docs
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def loaded_texts(skills: OfferedSkills, loaded: LoadedSkills) -> dict[str, str]:
 
 def skill_text(spec: SkillSpec, docs: Docs) -> str:
     """Returns what a skill adds with the documents that were selected; raises SkillLoadError. Blocking."""
-    return loaded_text(render_skill_name(spec), spec.body, selected_docs(spec, docs))
+    return loaded_text(render_skill_name(spec), body_of(spec), selected_docs(spec, docs))
 
 
 def loaded_text(name: str, body: str, docs: Mapping[str, str | None]) -> str:

@@ -11,6 +11,7 @@ from anyio import to_thread
 
 from sandbox_skills.toolsets.arguments import read_arguments
 from sandbox_skills.toolsets.base import ToolResult
+from sandbox_skills.toolsets.bodies import repeated, repeated_note
 from sandbox_skills.toolsets.workspace_tools.arguments import (
     ListDocsArguments,
     LoadArguments,
@@ -27,19 +28,20 @@ if TYPE_CHECKING:
     from sandbox_skills.toolsets.workspace_tools.parts import Parts
     from sandbox_skills.toolsets.workspace_tools.state import Docs
 
-ALREADY = " (its instructions are in your context already)"
-
 
 async def load(parts: Parts, call: ToolCall, context: CallContext) -> ToolResult:
     """Answers `skill_load`."""
     asked = read_arguments(LoadArguments, call)
     spec = await parts.runs.find(asked.skill)
     delta = _loading(parts, asked, context, spec)
-    text = ""
+    told = f"{STUB}{spec.name}"
     if parts.options.place == "reply":
-        text = await _reply(parts, spec, context, delta)
-        delta = _loading(parts, asked, context, spec)
-    return ToolResult(f"{STUB}{spec.name}{text}", display=f"Loaded skill: {spec.name}", state_delta=delta)
+        docs = parts.loaded(context.conversation).after(delta).docs(spec.name)
+        text = await to_thread.run_sync(skill_text, spec, docs)
+        again, shown = repeated(context.conversation, spec.name, text)
+        told += f"\n\n{repeated_note(spec.name) if again else text}"
+        delta = {**_loading(parts, asked, context, spec), **shown}
+    return ToolResult(told, display=f"Loaded skill: {spec.name}", state_delta=delta)
 
 
 async def select_docs(parts: Parts, call: ToolCall, context: CallContext) -> ToolResult:
@@ -73,12 +75,3 @@ def _selecting(
 ) -> tuple[Docs, dict[str, str]]:
     loaded = parts.loaded(context.conversation)
     return loaded.selecting(spec.name, asked.docs, all_docs=asked.include_all_docs, mode=asked.chosen_mode)
-
-
-async def _reply(parts: Parts, spec: SkillSpec, context: CallContext, delta: dict[str, str]) -> str:
-    """Returns the skill's text, or that it is there already: where results are all that a model has, they stay."""
-    before = parts.loaded(context.conversation)
-    after = parts.loaded(context.conversation).after(delta)
-    if before.may_run(spec.name) and before.docs(spec.name) == after.docs(spec.name):
-        return ALREADY
-    return "\n\n" + await to_thread.run_sync(skill_text, spec, after.docs(spec.name))

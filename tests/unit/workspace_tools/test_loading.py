@@ -197,6 +197,12 @@ class TestTheSystemPrompt:
         assert first == {"role": "system", "content": "[Loaded] weather\n\nThe body of weather."}
         assert rest == [USER]
 
+    async def test_placeholders_become_paths_of_the_box(self, world: World, skills: Path) -> None:
+        path = skills / "weather" / "SKILL.md"
+        path.write_text(path.read_text() + "Run {baseDir}/x.py\n")
+        await world.call("skill_load", skill="weather")
+        assert text_of(world).endswith("Run /workspace/skills/weather/x.py")
+
     async def test_a_skill_that_is_gone_says_so(self, world: World, skills: Path) -> None:
         await world.call("skill_load", skill="weather")
         (skills / "weather" / "SKILL.md").unlink()
@@ -249,12 +255,15 @@ class TestToolResults:
 
 
 class TestReplies:
-    async def test_the_result_has_the_text_once(self, open_world: OpenWorld) -> None:
+    async def test_the_result_has_the_text_once(self, open_world: OpenWorld, skills: Path) -> None:
         async with open_world(place="reply") as world:
             first = await world.call("skill_load", skill="weather")
             assert first.content == "loaded: weather\n\n[Loaded] weather\n\nThe body of weather."
             again = await world.call("skill_load", skill="weather")
-            assert again.content == "loaded: weather (its instructions are in your context already)"
+            assert again.text.startswith("loaded: weather\n\nThe instructions of weather are unchanged")
+            changed = skills / "weather" / "SKILL.md"
+            changed.write_text(changed.read_text() + "Changed.\n")
+            assert (await world.call("skill_load", skill="weather")).text.endswith("Changed.")
             more = await world.call("skill_load", skill="csv-tools", docs=["USAGE.md"])
             assert "How to use it." in more.text
             told = await world.told("skill_select_docs", skill="csv-tools", docs=["docs/joins.txt"])
