@@ -281,6 +281,7 @@ PROGRAMS: Mapping[str, Program] = {
     "rm": _rm,
     "find": _find,
     "chmod": _true,
+    "rmdir": _true,
     "sleep": _sleep,
     "printenv": _printenv,
     "yes": _yes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sandbox_skills.errors import InputError, WorkspaceFullError
+from sandbox_skills.errors import EngineError, InputError, WorkspaceFullError
 from sandbox_skills.spec import KIB, MIB, Command, Exited, Limits
 from sandbox_skills.workspace.layout import SYSTEM_PATH
 from sandbox_skills.workspace.paths import shown
@@ -64,10 +64,20 @@ async def list_folders_and_links(sandbox: Sandbox, roots: Sequence[str]) -> tupl
     Folders come where no file tells of them: empty, or of another mode than the usual one.
     """
     argv = ("find", *roots, "-mindepth", "1", *_FOLDERS_AND_LINKS)
-    outcome = await _run(sandbox, *argv, limits=replace(_LIMITS, stdout_bytes=_LISTING_BYTES))
+    try:
+        outcome = await _run(sandbox, *argv, limits=replace(_LIMITS, stdout_bytes=_LISTING_BYTES))
+    except EngineError:
+        if not sandbox.alive:
+            raise
+        return b"", False  # it runs as much as it may
     # It exits with 1 where a folder cannot be read, which the collection of files tells.
     whole = outcome.ending in {Exited(0), Exited(1)} and not outcome.stdout_truncated
     return outcome.stdout, whole
+
+
+async def remove_empty_folders(sandbox: Sandbox, paths: Sequence[PurePosixPath]) -> None:
+    """Removes folders, those that are there and empty."""
+    await _run(sandbox, "rmdir", "--", *map(str, paths))
 
 
 async def change_mode(sandbox: Sandbox, paths: Sequence[PurePosixPath], mode: int) -> None:

@@ -15,8 +15,9 @@ import anyio.to_thread
 from sandbox_skills.engines.requests import plain
 from sandbox_skills.errors import OutputError, SnapshotError
 from sandbox_skills.spec import KIB, WORKSPACE, CollectLimits
-from sandbox_skills.workspace.in_box import change_mode, list_folders_and_links
+from sandbox_skills.workspace.in_box import change_mode, list_folders_and_links, remove_empty_folders
 from sandbox_skills.workspace.inputs import put_inputs
+from sandbox_skills.workspace.layout import DIRECTORIES
 from sandbox_skills.workspace.outputs import FitNames
 from sandbox_skills.workspace.paths import MAX_PATH_BYTES, shown
 from sandbox_skills.workspace.snapshot_entries import (
@@ -152,7 +153,7 @@ def _told(name: str) -> str:
 async def restore_snapshot(
     sandbox: Sandbox, snapshot: Snapshot, *, tenant: str, limits: SnapshotLimits | None = None
 ) -> None:
-    """Puts a snapshot into the workspace; the tar is checked whole before the first file is put.
+    """Puts a snapshot into a new workspace; the tar is checked whole before the first file is put.
 
     Raises SnapshotError, and what `put_inputs` raises.
     """
@@ -163,6 +164,10 @@ async def restore_snapshot(
 
 
 async def _put(sandbox: Sandbox, plan: RestorePlan) -> None:
+    leaves = {file.target for file in plan.files} | {WORKSPACE / link.path for link in plan.links}
+    # A box begins with folders of its own, in whose place a run may have put something else.
+    if in_the_way := leaves.intersection(DIRECTORIES):
+        await remove_empty_folders(sandbox, sorted(in_the_way))
     for folders in _batches(plan.folders):
         await sandbox.prepare(dirs=[WORKSPACE / folder.path for folder in folders])
     await put_inputs(sandbox, plan.files)

@@ -115,26 +115,37 @@ def _entry(kind: str, mode: str, name: str, target: str) -> Entry | Left:
 
 
 class Places:
-    """The paths that entries have taken, so that none comes twice or lies below what is no folder."""
+    """The paths that entries have taken, so that none comes twice or lies below what is no folder.
+
+    Whatever is above a folder that is known is known to be a folder, too.
+    """
 
     def __init__(self) -> None:
-        self._leaves: set[PurePosixPath] = set()
-        self._folders: set[PurePosixPath] = set()
-        self._told: set[PurePosixPath] = set()
+        self._leaves: set[str] = set()
+        self._folders: set[str] = set()
+        self._told: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._leaves) + len(self._told)
 
     def take(self, path: PurePosixPath, *, folder: bool = False) -> bool:
         """Takes a path; returns False where it cannot be had."""
-        if path in self._leaves or not self._leaves.isdisjoint(path.parents):
+        name = str(path)
+        above = self._unknown_above(name)
+        if name in self._leaves or not self._leaves.isdisjoint(above):
             return False
-        if path in (self._told if folder else self._folders):
+        if name in (self._told if folder else self._folders):
             return False
         if folder:
-            self._told.add(path)
-            self._folders.add(path)
+            self._told.add(name)
+            self._folders.add(name)
         else:
-            self._leaves.add(path)
-        self._folders.update(path.parents)
+            self._leaves.add(name)
+        self._folders.update(above)
         return True
+
+    def _unknown_above(self, name: str) -> list[str]:
+        above: list[str] = []
+        while (name := name.rpartition("/")[0]) and name not in self._folders:
+            above.append(name)
+        return above

@@ -108,3 +108,25 @@ async def test_a_listing_that_was_cut_is_told(docker_engine: Engine, tmp_path: P
     assert snapshot.skipped["out"] == "collected_files"
     with tarfile.open(snapshot.path) as tar:
         assert len(tar.getmembers()) == snapshot.folders > 1000
+
+
+@pytest.mark.parametrize("take_place", ["touch work/inputs", "ln -s ../out work/inputs"])
+async def test_what_took_the_place_of_a_folder_of_every_box_comes_back(
+    docker_engine: Engine, tmp_path: Path, take_place: str
+) -> None:
+    async with docker_engine.open(SandboxSpec()) as one, docker_engine.open(SandboxSpec()) as two:
+        await shell(one, f"rmdir work/inputs && {take_place} && ln -s ../out work/.venv")
+        before = await shell(one, LIST)
+        await restore_snapshot(two, await taken(one, tmp_path / "s.tar"), tenant="t")
+        assert await shell(two, LIST) == before
+
+
+async def test_a_box_that_is_busy_gives_its_files_and_tells_of_the_rest(
+    docker_engine: Engine, tmp_path: Path
+) -> None:
+    async with docker_engine.open(SandboxSpec()) as one:
+        await shell(one, "echo x > out/x; ln -s x out/l")
+        async with one.start(Command(("cat",))):
+            snapshot = await taken(one, tmp_path / "s.tar")
+    assert (snapshot.files, snapshot.links) == (1, 0)
+    assert snapshot.skipped == {"out/l": "link", "work": "collected_files", "out": "collected_files"}

@@ -146,7 +146,7 @@ class InteractiveProgram(Generic[T]):
         goes on where the last poll ended. Raises what kept its owner from a result: a sandbox that was lost,
         outputs that cannot be kept, SessionClosedError where it was ended with its session.
         """
-        await self._quiet(time.monotonic() + yield_seconds)
+        await self._quiet(time.monotonic() + (yield_seconds if yield_seconds > 0 else 0.0))  # NaN is none
         self._seen = self._pieces
         lines = self._buffer.read(self._cursor if offset is None else offset, limit)
         self._cursor = lines.next_offset

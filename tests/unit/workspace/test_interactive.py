@@ -162,6 +162,12 @@ class TestWaiting:
         assert (await program.poll(yield_seconds=0.2)).text == ""
         assert 0.2 <= time.monotonic() - started < 1
 
+    @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+    async def test_a_poll_that_is_to_wait_no_time_does_not(self, programs: Programs, seconds: float) -> None:
+        program = await programs.start(CAT, on_exit=told)
+        async with asyncio.timeout(1):
+            assert (await program.poll(yield_seconds=seconds)).status == "running"
+
     async def test_a_poll_of_one_that_never_stops_does_too(self, programs: Programs) -> None:
         program = await programs.start(Command(("drip", "1000")), on_exit=told)
         started = time.monotonic()
