@@ -59,10 +59,10 @@ class JsonDocument:
     halved: bool = False
 
 
-def read_json(contents: str | bytes) -> JsonDocument:
+def read_json(contents: str | bytes, *, max_depth: int = MAX_DEPTH) -> JsonDocument:
     """Returns what the text holds; a half of a character becomes U+FFFD. Raises JsonError."""
     text = _decode(contents)
-    lines = _survey(text)
+    lines = _survey(text, max_depth)
     duplicates: list[str] = []
 
     def build(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
@@ -97,7 +97,7 @@ def _decode(contents: str | bytes) -> str:
         raise JsonError(Rule.MANIFEST_NOT_UTF8, "", line) from error
 
 
-def _survey(text: str) -> dict[int, tuple[int, ...]]:
+def _survey(text: str, max_depth: int) -> dict[int, tuple[int, ...]]:
     """Returns the lines on which objects start, by their depth; raises JsonError where the nesting is too deep."""
     lines: dict[int, list[int]] = {}
     depth, line, seen = 0, 1, 0
@@ -112,8 +112,8 @@ def _survey(text: str) -> dict[int, tuple[int, ...]]:
             seen = token.start()
             lines.setdefault(depth, []).append(line)
         depth += 1
-        if depth > MAX_DEPTH:
-            raise JsonError(Rule.MANIFEST_TOO_DEEP, f"the limit is {MAX_DEPTH} levels")
+        if depth > max_depth:
+            raise JsonError(Rule.MANIFEST_TOO_DEEP, f"the limit is {max_depth} levels")
     return {depth: tuple(found) for depth, found in lines.items()}
 
 

@@ -28,21 +28,22 @@ def render_skills_block(registry: SkillRegistry, allowed: Iterable[str]) -> str:
 
 def render_skill_line(spec: SkillSpec) -> str:
     """Returns one skill as one line of Markdown, markup escaped and long texts cut."""
-    line = f"- **{_safe(spec.name, MAX_NAME)}**: {_safe(spec.description, MAX_DESCRIPTION)}"
+    line = f"- **{safe_line(spec.name, MAX_NAME)}**: {safe_line(spec.description, MAX_DESCRIPTION)}"
     if spec.compatibility:
-        line += f" (Compatibility: {_safe(spec.compatibility, MAX_COMPATIBILITY)})"
+        line += f" (Compatibility: {safe_line(spec.compatibility, MAX_COMPATIBILITY)})"
     return line
 
 
 def render_summary_line(spec: SkillSpec) -> str:
     """Returns one skill as the shortest line that tells what it is for."""
-    return f"- {render_skill_name(spec)}: {_safe(spec.description, MAX_DESCRIPTION)}"
+    return f"- {render_skill_name(spec)}: {safe_line(spec.description, MAX_DESCRIPTION)}"
 
 
 def render_skill_name(spec: SkillSpec) -> str:
     """Returns a skill's name as it may stand in a prompt."""
-    return _safe(spec.name, MAX_NAME)
+    return safe_line(spec.name, MAX_NAME)
 
 
-def _safe(text: str, limit: int) -> str:
+def safe_line(text: str, limit: int) -> str:
+    """Returns a stranger's text as one line in which no markup and no invisible character is left."""
     return one_line(text, limit).translate(_ESCAPES)

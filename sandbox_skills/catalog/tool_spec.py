@@ -78,9 +78,9 @@ def manifest_entry(tool: ToolSpec) -> JsonObject:
     return entry
 
 
-def stub_message(tool: ToolSpec) -> str:
-    """Returns what a call of a tool without a handler answers."""
-    return f"{tool.name} has no handler. Load the skill {tool.skill!r} and follow its instructions."
+def stub_message(tool: ToolSpec, loader: str) -> str:
+    """Returns what a call of a tool without a handler answers; `loader` is the tool that loads skills."""
+    return f"{tool.name} has no handler. Load the skill {tool.skill!r} with {loader} and follow its instructions."
 
 
 def merge_manifests(manifests: Iterable[ToolManifest]) -> ToolManifest:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import anyio
 from anyio import to_thread
 
+from sandbox_skills.catalog import made_at_run_time
 from sandbox_skills.errors import PolicyError, SessionExpiredError, SessionLostError
 from sandbox_skills.policy import Manner, Policy, RunLimits, decide
 from sandbox_skills.spec import Limits
@@ -48,7 +49,7 @@ class SkillRuns:
     """Runs skills in the workspaces of conversations. Owns neither the sessions nor the catalog.
 
     `secrets` are the values that the operator keeps, by name; a skill gets those that the policy grants it, and only
-    where it is trusted.
+    where it is trusted; one that is just what `define_tool` wrote needs a pin for that.
     """
 
     skills: OfferedSkills
@@ -78,6 +79,7 @@ class SkillRuns:
         for what the policy refuses, SkillChangedError for a skill that is not what was pinned, and as
         `LiveSession.run` does.
         """
+        spec = await self._vouched(spec)
         granted = self.granted(spec, request, tenant=context.conversation.tenant, tool=tool, script=script)
         session = await self.workspace(context.conversation, spec, granted)
         staged = None if spec is None else await self.stage(session, spec, asked=asked)
@@ -94,10 +96,18 @@ class SkillRuns:
         tty: TerminalSize | None = None,
     ) -> InteractiveProgram[RunResult]:
         """Starts one command of a skill, or of none, to talk to. Raises as `run` and `LiveSession.start_program` do."""
+        spec = await self._vouched(spec)
         granted = self.granted(spec, request, tenant=context.conversation.tenant, tool=tool)
         session = await self.workspace(context.conversation, spec, granted)
         staged = None if spec is None else await self.stage(session, spec, asked=asked)
         return await session.start_program(staged, granted, tty=tty, sink=context.on_output)
+
+    async def _vouched(self, spec: SkillSpec | None) -> SkillSpec | None:
+        """Returns the skill as it may be given secrets: what a model wrote needs a pin, whatever its root is."""
+        if spec is None or not self.secrets or spec.accepted:
+            return spec
+        made = await to_thread.run_sync(made_at_run_time, Path(spec.dir))
+        return replace(spec, accepted=False) if made else spec
 
     def granted(
         self, spec: SkillSpec | None, request: RunRequest, *, tenant: str, tool: str, script: str = ""

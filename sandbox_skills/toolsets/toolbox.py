@@ -163,7 +163,7 @@ class Toolbox:
         except SandboxSkillsError as error:
             return _refusal(toolset, call, error)
         if approved and decision.approval == "first_use":
-            return replace(result, state_delta={**result.state_delta, _approval_key(subject): "1"})
+            return replace(result, state_delta={**result.state_delta, approval_key(subject): "1"})
         return result
 
     def _subject(self, toolset: Toolset, call: ToolCall) -> Subject:
@@ -226,10 +226,11 @@ def _admit(decision: Decision, subject: Subject, conversation: Conversation, *, 
 def _asks(decision: Decision, subject: Subject, conversation: Conversation) -> bool:
     if not decision.allowed or decision.approval == "never":
         return False
-    return decision.approval == "always" or _approval_key(subject) not in conversation.state
+    return decision.approval == "always" or approval_key(subject) not in conversation.state
 
 
-def _approval_key(subject: Subject) -> str:
+def approval_key(subject: Subject) -> str:
+    """Returns the state key of a person's word on a tool of a skill."""
     return f"{APPROVED}{subject.tool}/{subject.skill}"
 
 

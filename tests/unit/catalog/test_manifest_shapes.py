@@ -92,7 +92,9 @@ def test_a_tool_without_a_script_is_a_stub_that_sends_the_model_to_the_skill() -
     for absent in ({}, {"script": None}):
         tool = only({"name": "t", "description": "d", **absent})
         assert tool.script is None
-        assert stub_message(tool) == "t has no handler. Load the skill 's' and follow its instructions."
+        assert stub_message(tool, "load_skill") == (
+            "t has no handler. Load the skill 's' with load_skill and follow its instructions."
+        )
 
 
 @pytest.mark.parametrize("kind", ["string", "number", "boolean", "object", "array"])
