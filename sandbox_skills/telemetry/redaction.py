@@ -6,16 +6,16 @@ are accidents, in every form of `secret_forms`.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from heapq import heapify, heappop, heapreplace
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from sandbox_skills.errors import SandboxSkillsError
 from sandbox_skills.telemetry.redact import REDACTED
 from sandbox_skills.telemetry.secret_forms import forms_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from sandbox_skills.errors import SandboxSkillsError
+    from collections.abc import Generator, Iterable, Iterator
 
 T = TypeVar("T")
 
@@ -50,11 +50,11 @@ class Redaction:
         shown = stream.feed(data)
         return shown if cut else shown + stream.end()
 
-    def text(self, text: str) -> str:
-        """Returns the text without secrets."""
+    def text(self, text: str, *, cut: bool = False) -> str:
+        """Returns the text without secrets; `cut` as in `data`."""
         if not self._forms or not text:
             return text
-        shown = self.data(text.encode(errors="surrogatepass"))
+        shown = self.data(text.encode(errors="surrogatepass"), cut=cut)
         return shown.decode(errors="surrogatepass")
 
     def value(self, value: T) -> T:
@@ -65,6 +65,15 @@ class Redaction:
         """Takes secrets out of what an error tells; its kind and code stay."""
         error.message, error.hint = self.text(error.message), self.text(error.hint)
         error.args = tuple(self._plain(one) for one in error.args)
+
+    @contextmanager
+    def of_errors(self) -> Generator[None]:
+        """Takes secrets out of an error that leaves the block."""
+        try:
+            yield
+        except SandboxSkillsError as error:
+            self.error(error)
+            raise
 
     def holds(self, text: str) -> bool:
         """Tells whether a text holds a secret."""

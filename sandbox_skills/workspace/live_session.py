@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sandbox_skills.errors import SandboxLostError
+from sandbox_skills.workspace.execution import unattended
 from sandbox_skills.workspace.run_audit import audited
 from sandbox_skills.workspace.snapshot import take_snapshot
 
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
     from sandbox_skills.engines.base import OutputSink
     from sandbox_skills.spec import TerminalSize
     from sandbox_skills.telemetry import AuditLog
+    from sandbox_skills.workspace.execution import Execution
     from sandbox_skills.workspace.interactive import InteractiveProgram, InteractivePrograms
     from sandbox_skills.workspace.kept_session import KeptSession, SessionInfo
     from sandbox_skills.workspace.request import RunRequest
     from sandbox_skills.workspace.result import RunResult
-    from sandbox_skills.workspace.session import Execution, Session
+    from sandbox_skills.workspace.session import Session
     from sandbox_skills.workspace.snapshot import Snapshot, SnapshotLimits
     from sandbox_skills.workspace.staging import StagedSkill
 
@@ -63,7 +65,7 @@ class LiveSession:
 
         A box that is lost meanwhile is a SessionLostError.
         """
-        execution = partial(self._session.sandbox.run, on_output=on_output)
+        execution = unattended(self._session.sandbox, on_output)
         return await self._run_by(execution, staged, request, turn=self._kept.turn(self._session))
 
     async def start_program(

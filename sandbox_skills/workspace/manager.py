@@ -5,13 +5,13 @@ from __future__ import annotations
 import secrets
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
 from sandbox_skills.spec import CollectLimits, Limits, SandboxSpec
-from sandbox_skills.telemetry import annotate, span
+from sandbox_skills.telemetry import NOTHING, Redaction, annotate, span
+from sandbox_skills.workspace.execution import unattended
 from sandbox_skills.workspace.input_plan import InputContext, plan_run_inputs
 from sandbox_skills.workspace.memory import WorkspaceMemory
 from sandbox_skills.workspace.ready import ReadyRun, RunRules, reads_disk, ready_run
@@ -47,10 +47,15 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What stands beside the engine: where outputs are saved, and where runs are written down. None: nowhere."""
+    """What stands beside the engine: where outputs are saved, and where runs are written down. None: nowhere.
+
+    `redaction` takes out what no run may show, beside the secrets that it was granted itself: what one run was granted
+    and wrote into a file, another may print.
+    """
 
     artifacts: ArtifactStore | None = None
     audit: AuditLog | None = None
+    redaction: Redaction = NOTHING
 
 
 class WorkspaceManager:
@@ -134,7 +139,7 @@ class WorkspaceManager:
             say("starting a sandbox")
             async with self.session(tenant=tenant) as session:
                 say("running")
-                execution = partial(session.sandbox.run, on_output=on_output)
+                execution = unattended(session.sandbox, on_output)
                 return await session.execute(execution, run, run.ready)
 
     async def prepare(self, staged: StagedSkill, request: RunRequest, *, tenant: str) -> ReadyRun:
@@ -165,6 +170,8 @@ class WorkspaceManager:
             ready = await anyio.to_thread.run_sync(ready_run, staged, host, request, self._rules)
         else:
             ready = ready_run(staged, host, request, self._rules)
+        if redaction := self.services.redaction.adding(request.grants.values()):
+            ready = replace(ready, redaction=redaction)
         if staged is not None:
             self.remember(staged, memory, ready.skill)
         if not request.inputs:

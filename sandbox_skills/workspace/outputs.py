@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from sandbox_skills.engines.base import FileSink, Sandbox
     from sandbox_skills.spec import Collection, CollectLimits, FoundFile
+    from sandbox_skills.telemetry import Redaction
 
 UNFIT_NAME = "name"
 """Why a file is left out whose name is none by our path rule or here: the runner's word for one it cannot tell."""
@@ -31,6 +32,9 @@ EXISTS = "exists"
 
 _NAME_FAULTS = frozenset({errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ})
 """How a file system of the host refuses a name that ours would have, such as `a:b` on FAT."""
+
+NAME_HIDDEN = "secret"
+"""Why a file is left out whose name nobody may see."""
 
 GIT = "git"
 """Why a file is left out that would lie in a `.git`: what is there decides which programs the next `git` starts."""
@@ -165,6 +169,18 @@ def _collected_file(
 ) -> CollectedFile:
     executable = bool(file.mode & 0o100)
     return CollectedFile(file.path, file.size, file.truncated, data, saved, executable)
+
+
+def told_files(
+    files: Sequence[CollectedFile], collection: Collection, redaction: Redaction
+) -> tuple[tuple[CollectedFile, ...], Collection]:
+    """Returns what may be told of a collection: none whose name holds a secret; its bytes stay where they are."""
+    if not redaction:
+        return tuple(files), collection
+    told = tuple(file for file in files if not redaction.holds(str(file.path)))
+    left = {str(file.path): NAME_HIDDEN for file in files if file not in told}
+    skipped = {redaction.text(path): why for path, why in {**collection.skipped, **left}.items()}
+    return told, replace(collection, skipped=skipped)
 
 
 def check_out_dir(directory: Path) -> None:

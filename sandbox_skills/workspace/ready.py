@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sandbox_skills.errors import RequestError, ScriptNotFoundError, SkillChangedError
 from sandbox_skills.spec import CollectLimits, Command, Limits
+from sandbox_skills.telemetry import NOTHING, Redaction
 from sandbox_skills.workspace import editor
 from sandbox_skills.workspace.commands import check_words, scripts_hint
 from sandbox_skills.workspace.handlers import handler_argv
@@ -49,8 +50,8 @@ class ReadyRun:
     """A request that was checked, with all it comes to.
 
     `root` is the box path of the skill as this run has it; without a skill both it and `staged` are None, and `skill`
-    is empty. `plan` is there where outputs are asked for as a tool
-    does; `patterns`, `collect` and `out_dir` say what is collected either way.
+    is empty. `plan` is there where outputs are asked for as a tool does; `patterns`, `collect` and `out_dir` say what
+    is collected either way. `redaction` takes out what nobody may see.
     """
 
     run_id: str
@@ -65,6 +66,7 @@ class ReadyRun:
     plan: OutputPlan | None = None
     inputs: RunInputs = field(default_factory=RunInputs)
     warnings: tuple[str, ...] = ()
+    redaction: Redaction = NOTHING
 
     @property
     def out_dir(self) -> Path | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sandbox_skills.artifacts import ArtifactMetadata
 from sandbox_skills.errors import ArtifactStoreError, RequestError
 from sandbox_skills.spec import KIB
+from sandbox_skills.telemetry import NOTHING, Redaction
 from sandbox_skills.workspace.media_types import HEAD_BYTES, inline_text, media_type
 from sandbox_skills.workspace.output_rules import primary_output, without_empty, without_truncated
 from sandbox_skills.workspace.output_spec import KEPT_IN_WORKSPACE
@@ -109,10 +110,19 @@ def _size(count: int) -> str:
 
 
 def report_of(
-    files: Sequence[CollectedFile], plan: OutputPlan, *, warnings: Sequence[str] = ()
+    files: Sequence[CollectedFile],
+    plan: OutputPlan,
+    *,
+    warnings: Sequence[str] = (),
+    redaction: Redaction = NOTHING,
 ) -> OutputReport:
-    """Returns what is told of files that count; nothing is saved by this."""
-    rows = [(file, *_typed(file)) for file in files]
+    """Returns what is told of files that count; nothing is saved by this.
+
+    What `redaction` takes out is missing from the texts that are shown; the files are saved as they are.
+    """
+    rows = [
+        (file, mime, _shown_text(file, text, redaction)) for file in files for mime, text in [_typed(file)]
+    ]
     told = {file.path: _told(file, mime, text if plan.inline else None) for file, mime, text in rows}
     primary = primary_output((file.path, None if file.truncated else text) for file, _, text in rows)
     listed = tuple(told.values()) if plan.listed else ()
@@ -128,6 +138,10 @@ def _typed(file: CollectedFile) -> tuple[str, str | None]:
     data = file.data or b""
     mime = media_type(file.path.name, data[:HEAD_BYTES])
     return mime, inline_text(data, mime, complete=not file.truncated)
+
+
+def _shown_text(file: CollectedFile, text: str | None, redaction: Redaction) -> str | None:
+    return None if text is None else redaction.text(text, cut=file.truncated)
 
 
 def _told(file: CollectedFile, mime: str, text: str | None) -> OutputFile:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sandbox_skills.errors import EngineError, RequestError, SandboxSkillsError
 from sandbox_skills.spec import ending_dict
-from sandbox_skills.telemetry import AuditEvent, redacted_argv, redacted_env
+from sandbox_skills.telemetry import AuditEvent, Redaction, redacted_argv, redacted_env
 from sandbox_skills.workspace.input_refs import InputRef
 from sandbox_skills.workspace.request import Argv, Script, Shell
 
@@ -70,6 +70,7 @@ def _event(
     run: AuditedRun, failure: BaseException | None, *, tenant: str, session: str, seconds: float
 ) -> AuditEvent:
     request, ready, staged, result = run.request, run.ready, run.staged, run.result
+    hide = (ready.redaction if ready is not None else Redaction(request.grants.values())).text
     env = {**request.env, **request.grants}
     argv = ready.command.argv if ready is not None else _words(request.invocation)
     hit = result.limits_hit if result is not None else run.outcome.limits_hit if run.outcome else ()
@@ -80,11 +81,11 @@ def _event(
         run_id=ready.run_id if ready is not None else "",
         skill=ready.skill if ready is not None else run.skill or (staged.name if staged is not None else ""),
         digest=staged.digest if staged is not None else "",
-        command=redacted_argv(argv, env, frozenset(request.grants)),
-        cwd=str(ready.command.cwd) if ready is not None else request.cwd,
-        env=redacted_env(env, frozenset(request.grants)),
+        command=redacted_argv(tuple(map(hide, argv)), env, frozenset(request.grants)),
+        cwd=hide(str(ready.command.cwd) if ready is not None else request.cwd),
+        env=redacted_env({name: hide(value) for name, value in env.items()}, frozenset(request.grants)),
         interactive=run.interactive,
-        inputs=tuple(map(_named, request.inputs)),
+        inputs=tuple(hide(_named(one)) for one in request.inputs),
         outputs=tuple(str(file.path) for file in result.files) if result is not None else (),
         artifacts=_artifacts(result),
         limits_hit=tuple(sorted(hit)),

@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from sandbox_skills.engines.cancellation import together
 from sandbox_skills.errors import SandboxSkillsError
 from sandbox_skills.spec import Collection, Exited, Stopped
 from sandbox_skills.telemetry import annotate, span
 from sandbox_skills.workspace.editor import editor_files
+from sandbox_skills.workspace.execution import unattended
 from sandbox_skills.workspace.hints import hints
 from sandbox_skills.workspace.in_box import private_copy
 from sandbox_skills.workspace.input_stage import stage_inputs
 from sandbox_skills.workspace.interactive import InteractivePrograms
 from sandbox_skills.workspace.layout import DIRECTORIES, SKILLS_DIR, run_directory, skill_link
 from sandbox_skills.workspace.memory import WorkspaceMemory
-from sandbox_skills.workspace.outputs import collect_outputs
+from sandbox_skills.workspace.outputs import collect_outputs, told_files
 from sandbox_skills.workspace.report import OutputReport, Saving, counted, report_of, save_outputs
 from sandbox_skills.workspace.result import RunResult
 from sandbox_skills.workspace.run_audit import audited
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable
+    from collections.abc import AsyncIterator
     from pathlib import Path, PurePosixPath
 
     from sandbox_skills.catalog.pins import Pin
     from sandbox_skills.engines.base import OutputSink, Sandbox
-    from sandbox_skills.spec import Command, Ending, Limits, Outcome, TerminalSize
+    from sandbox_skills.spec import Ending, Outcome, TerminalSize
+    from sandbox_skills.workspace.execution import Execution
     from sandbox_skills.workspace.inputs import StagedInput
     from sandbox_skills.workspace.interactive import InteractiveProgram
     from sandbox_skills.workspace.manager import WorkspaceManager
@@ -36,12 +38,6 @@ if TYPE_CHECKING:
     from sandbox_skills.workspace.request import RunRequest
     from sandbox_skills.workspace.run_audit import AuditedRun
     from sandbox_skills.workspace.staging import StagedSkill
-
-
-class Execution(Protocol):
-    """How a command that is ready is run to its end: by itself as `Sandbox.run` does, or talked to."""
-
-    def __call__(self, command: Command, *, limits: Limits) -> Awaitable[Outcome]: ...
 
 
 class Session:
@@ -76,7 +72,7 @@ class Session:
         A command that fails is a result. Raises RequestError before the command is started, EngineError when the
         sandbox fails, OutputError when all is done but the host cannot keep an output.
         """
-        return await self.run_by(partial(self.sandbox.run, on_output=on_output), staged, request)
+        return await self.run_by(unattended(self.sandbox, on_output), staged, request)
 
     async def start_program(
         self,
@@ -119,21 +115,21 @@ class Session:
         audit = self._manager.services.audit
         with audited(audit, ready.request, tenant=self._tenant, session=self.name) as run:
             run.staged = ready.staged
-            return await self.execute(partial(self.sandbox.run, on_output=on_output), run, ready)
+            return await self.execute(unattended(self.sandbox, on_output), run, ready)
 
     async def execute(self, execution: Execution, run: AuditedRun, ready: ReadyRun) -> RunResult:
         """Runs what was checked and tells `run` how far it came; whoever made `run` writes it down."""
         run.ready = ready
-        staged = await self.bring(ready)
-        with span("workspace.run", **_about(ready)) as current:
-            # One round trip for both: a box takes up messages in the order in which they were begun.
-            notes, outcome = await together(
-                self.make_places(ready), execution(ready.command, limits=ready.limits)
-            )
-            run.outcome = outcome
-            printed = outcome.stdout_bytes + outcome.stderr_bytes
-            annotate(current, ending=_ending_text(outcome.ending), bytes=printed)
-        run.result = await self.settle(ready, outcome, staged=staged, notes=notes)
+        with ready.redaction.of_errors():
+            staged = await self.bring(ready)
+            with span("workspace.run", **_about(ready)) as current:
+                running = execution(ready.command, limits=ready.limits, redaction=ready.redaction)
+                # One round trip for both: a box takes up messages in the order in which they were begun.
+                notes, outcome = await together(self.make_places(ready), running)
+                run.outcome = outcome
+                printed = outcome.stdout_bytes + outcome.stderr_bytes
+                annotate(current, ending=_ending_text(outcome.ending), bytes=printed)
+            run.result = await self.settle(ready, outcome, staged=staged, notes=notes)
         return run.result
 
     async def settle(
@@ -145,7 +141,7 @@ class Session:
         notes: tuple[str, ...] = (),
     ) -> RunResult:
         """Returns what comes of a command that has ended: its outputs collected, reported and saved as asked."""
-        files, collection = await self._collected(ready, outcome)
+        files, collection = told_files(*await self._collected(ready, outcome), ready.redaction)
         files, report = await self._reported(ready, outcome, files)
         return RunResult(
             run_id=ready.run_id,
@@ -233,7 +229,7 @@ class Session:
             return files, None
         with span("workspace.inline", **_about(ready)) as current:
             files, warnings = counted(files, outcome)
-            report = report_of(files, plan, warnings=(*ready.warnings, *warnings))
+            report = report_of(files, plan, warnings=(*ready.warnings, *warnings), redaction=ready.redaction)
             saving = Saving(
                 self._manager.services.artifacts,
                 self._tenant,

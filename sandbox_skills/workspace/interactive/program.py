@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from sandbox_skills.errors import SessionClosedError
+from sandbox_skills.telemetry import NOTHING, Redaction
+from sandbox_skills.workspace.execution import RedactedSink, redacted_outcome
 from sandbox_skills.workspace.interactive.escapes import plain
 from sandbox_skills.workspace.interactive.lines import LineBuffer
 from sandbox_skills.workspace.interactive.prompts import WINDOW, detect
@@ -84,14 +86,30 @@ class InteractiveProgram(Generic[T]):
 
     # What its owner calls.
 
-    async def run_in(self, sandbox: Sandbox, command: Command, *, limits: Limits | None = None) -> Outcome:
-        """Runs its command to the end, as `Sandbox.run` does; once. `command.stdin` is what it gets first."""
+    async def run_in(
+        self,
+        sandbox: Sandbox,
+        command: Command,
+        *,
+        limits: Limits | None = None,
+        redaction: Redaction = NOTHING,
+    ) -> Outcome:
+        """Runs its command to the end, as an `Execution` does; once. `command.stdin` is what it gets first.
+
+        What may be the beginning of a secret is heard when it has turned out to be none.
+        """
+        redacted = RedactedSink(self.received, redaction) if redaction else None
         started = sandbox.start(
-            _with_terminal(command, self._tty), limits=limits, tty=self._tty, on_output=self.received
+            _with_terminal(command, self._tty),
+            limits=limits,
+            tty=self._tty,
+            on_output=redacted or self.received,
         )
         async with started as self._process:
             self._begun.set()
-            outcome = await self._process.wait()
+            outcome = redacted_outcome(await self._process.wait(), redaction)
+        if redacted is not None:
+            redacted.end(outcome)
         self._buffer.feed(b"", final=True)
         self._outcome = outcome
         self._over.set()
