@@ -164,14 +164,20 @@ class WorkspaceManager:
 
         `staged` None is a run of no skill.
         """
+        redaction = self.services.redaction.adding(request.grants.values())
+        with redaction.of_errors():
+            ready = await self._checked(staged, request, memory, tenant=tenant)
+        return replace(ready, redaction=redaction) if redaction else ready
+
+    async def _checked(
+        self, staged: StagedSkill | None, request: RunRequest, memory: WorkspaceMemory, *, tenant: str
+    ) -> ReadyRun:
         host = None if staged is None else self._store.host_path(staged)
         # A visit to a thread costs a tenth of a warm run.
         if reads_disk(request):
             ready = await anyio.to_thread.run_sync(ready_run, staged, host, request, self._rules)
         else:
             ready = ready_run(staged, host, request, self._rules)
-        if redaction := self.services.redaction.adding(request.grants.values()):
-            ready = replace(ready, redaction=redaction)
         if staged is not None:
             self.remember(staged, memory, ready.skill)
         if not request.inputs:
