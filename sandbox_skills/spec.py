@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 SandboxId = NewType("SandboxId", str)
 
+LOCAL_TENANT = "local"
+"""Whoever sits at the command line, or calls the library for nobody else, owns what that makes."""
+
 KIB = 1024
 MIB = 1024 * KIB
 

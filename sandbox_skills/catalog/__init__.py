@@ -18,7 +18,7 @@ from sandbox_skills.catalog.manifest_load import load_manifest
 from sandbox_skills.catalog.parse import Checked, ParseOptions, check_skill, parse_skill, parse_skill_file
 from sandbox_skills.catalog.pins import Changes, Pin
 from sandbox_skills.catalog.registry import Precedence, Shadowed, SkillRegistry, create_skill_registry
-from sandbox_skills.catalog.render import render_skill_line, render_skills_block
+from sandbox_skills.catalog.render import render_skill_line, render_skill_section, render_skills_block
 from sandbox_skills.catalog.resources import (
     ResourcePage,
     SkillResources,
@@ -89,6 +89,7 @@ __all__ = [
     "read_definition",
     "read_skill_resource",
     "render_skill_line",
+    "render_skill_section",
     "render_skills_block",
     "scan_skill_dirs",
     "search_order",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from sandbox_skills.catalog.fields import MAX_COMPATIBILITY, MAX_DESCRIPTION, MAX_NAME
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
 
     from sandbox_skills.catalog.registry import SkillRegistry
     from sandbox_skills.catalog.skill import SkillSpec
+
+_BLOCK_START = re.compile(r"^(\d*)([#*+~=_|`:.)-])")
+"""What makes a heading, a list, a rule, a table or a fence of a line that begins with it."""
 
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
@@ -42,6 +46,12 @@ def render_summary_line(spec: SkillSpec) -> str:
 def render_skill_name(spec: SkillSpec) -> str:
     """Returns a skill's name as it may stand in a prompt."""
     return safe_line(spec.name, MAX_NAME)
+
+
+def render_skill_section(spec: SkillSpec) -> str:
+    """Returns one skill as a Markdown heading and its description below, which begins no block of its own."""
+    description = _BLOCK_START.sub(r"\1\\\2", safe_line(spec.description, MAX_DESCRIPTION))
+    return f"### {render_skill_name(spec)}\n{description}"
 
 
 def safe_line(text: str, limit: int) -> str:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from sandbox_skills.artifacts import MAX_PAGE, parse_ref
 from sandbox_skills.artifacts.names import SCHEME
 from sandbox_skills.cli.event_loop import run_async
-from sandbox_skills.cli.run import LOCAL_TENANT
 from sandbox_skills.cli.streams import OutputClosedError
 from sandbox_skills.cli.terminal import err, out, print_json
 from sandbox_skills.cli.text import aligned, counted, harmless_line
 from sandbox_skills.errors import OutputError, RequestError
+from sandbox_skills.spec import LOCAL_TENANT
 from sandbox_skills.wiring import artifact_store
 
 if TYPE_CHECKING:

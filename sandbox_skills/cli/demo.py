@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from sandbox_skills.bundled import bundled
 from sandbox_skills.cli.event_loop import run_async
 from sandbox_skills.cli.exits import FAILED
-from sandbox_skills.cli.run import LOCAL_TENANT
 from sandbox_skills.cli.terminal import out, print_json, working
 from sandbox_skills.cli.text import harmless_line
 from sandbox_skills.errors import EngineError
-from sandbox_skills.spec import ending_dict
+from sandbox_skills.spec import LOCAL_TENANT, ending_dict
 from sandbox_skills.wiring import opened
 from sandbox_skills.workspace.manager import Argv, RunRequest, Shell
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from sandbox_skills.catalog import sweep_defined_tools
 from sandbox_skills.cli.event_loop import run_async
-from sandbox_skills.cli.run import LOCAL_TENANT
 from sandbox_skills.cli.terminal import out, print_json, working
 from sandbox_skills.engines.image import prune_images
+from sandbox_skills.spec import LOCAL_TENANT
 from sandbox_skills.wiring import artifact_store, docker_client, library, opened
 
 if TYPE_CHECKING:

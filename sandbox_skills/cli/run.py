@@ -19,7 +19,7 @@ from sandbox_skills.cli.skills import find_skill, near, trust_of
 from sandbox_skills.cli.terminal import err, print_json, working
 from sandbox_skills.cli.text import harmless_line
 from sandbox_skills.errors import CommandError, ScriptNotFoundError
-from sandbox_skills.spec import exit_code
+from sandbox_skills.spec import LOCAL_TENANT, exit_code
 from sandbox_skills.wiring import opened, trust
 from sandbox_skills.workspace.manager import RunRequest
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from sandbox_skills.settings import Settings
     from sandbox_skills.workspace.manager import RunResult
 
-LOCAL_TENANT = "local"
-"""Whoever sits at the command line owns what it makes."""
 
 SHOWN_SCRIPTS = 12
 """Scripts that a hint names: what fits in two lines."""

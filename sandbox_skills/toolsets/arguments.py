@@ -32,17 +32,25 @@ A = TypeVar("A", bound=BaseModel)
 
 def read_arguments(model: type[A], call: ToolCall) -> A:
     """Returns the arguments of a call; raises ToolCallError with every violation and the names there are."""
+    given: object = call.arguments
+    if not isinstance(given, dict):
+        raise ToolCallError(call.name, [_no_object(given)], hint=_parameters(model))
     try:
-        return model.model_validate(call.arguments)
+        return model.model_validate(given)
     except ValidationError as error:
         found = [
             Violation(_place(row["loc"]), one_line(str(row["msg"]), _MAX_SHOWN)) for row in error.errors()
         ]
     except RecursionError:
         found = [Violation("", "the arguments are nested too deeply")]
-    names = ", ".join(model.model_fields)
-    hint = f"The parameters are: {names}." if names else "It takes no parameters."
-    raise ToolCallError(call.name, found[:MAX_VIOLATIONS], hint=hint)
+    raise ToolCallError(call.name, found[:MAX_VIOLATIONS], hint=_parameters(model))
+
+
+def text_argument(call: ToolCall, name: str) -> str:
+    """Returns one argument of a call that nobody has read yet; "" where it is no text. Never raises."""
+    given: object = call.arguments
+    value = cast("dict[object, object]", given).get(name) if isinstance(given, dict) else None
+    return value if isinstance(value, str) else ""
 
 
 def schema_of(model: type[BaseModel]) -> JsonObject:
@@ -52,6 +60,18 @@ def schema_of(model: type[BaseModel]) -> JsonObject:
     plain = cast("JsonObject", _plain(schema, definitions))
     plain.pop("description", None)
     return {**plain, "properties": plain.get("properties", {}), "required": plain.get("required", [])}
+
+
+def _parameters(model: type[Arguments]) -> str:
+    names = ", ".join(model.model_fields)
+    return f"The parameters are: {names}." if names else "It takes no parameters."
+
+
+def _no_object(arguments: object) -> Violation:
+    """Tells of what is no object: a text is one that could not be read, and is shown."""
+    if isinstance(arguments, str):
+        return Violation("", f"the arguments are not JSON: {one_line(arguments, _MAX_SHOWN)!r}")
+    return Violation("", f"the arguments are a {type(arguments).__name__}, not an object")
 
 
 def _place(path: tuple[int | str, ...]) -> str:

@@ -16,7 +16,7 @@ import typer
 
 from sandbox_skills.artifacts import Artifact, ArtifactMetadata, LocalArtifactStore
 from sandbox_skills.cli.artifact_commands import artifacts as group
-from sandbox_skills.cli.run import LOCAL_TENANT
+from sandbox_skills.spec import LOCAL_TENANT
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from sandbox_skills.artifacts import LocalArtifactStore
-from sandbox_skills.cli.run import LOCAL_TENANT
+from sandbox_skills.spec import LOCAL_TENANT
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,0 +1,142 @@
+"""What a caller's own loop works with: a system prompt, tools in its provider's form, and the answers to calls."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from anyio import to_thread
+from pydantic import BaseModel
+
+from sandbox_skills.toolsets.base import Conversation, ToolCall
+from sandbox_skills.toolsets.input_models import arguments_of, input_model
+from sandbox_skills.toolsets.wire_formats import (
+    ToolNames,
+    decoded_arguments,
+    definitions,
+    read_calls,
+    result_item,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+    from sandbox_skills.catalog.manifest_json import JsonObject, JsonValue
+    from sandbox_skills.toolsets.base import Tool, ToolResult
+    from sandbox_skills.toolsets.offered import OfferedSkills
+    from sandbox_skills.toolsets.toolbox import Toolbox
+    from sandbox_skills.toolsets.wire_formats import WireFormat
+
+    Arguments = Mapping[str, object] | str | None
+    """Arguments of a call: an object, or the JSON text of one as providers send it."""
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+@dataclass(frozen=True)
+class SdkTool(Generic[R_co]):
+    """A tool for libraries that take functions. `execute` takes an `input_model`, or the arguments by keyword.
+
+    It is awaited, unless a blocking provider gave it; it returns what the model is to read.
+    """
+
+    name: str
+    description: str
+    input_model: type[BaseModel]
+    execute: Callable[..., R_co]
+
+
+class SkillsProvider:
+    """The tools of one agent in one conversation, whose calls share a workspace. Skills are looked at on every use.
+
+    The properties block for as long as it takes to look at the status of the skills' files.
+    """
+
+    def __init__(self, toolbox: Toolbox, skills: OfferedSkills, conversation: Conversation) -> None:
+        self._toolbox = toolbox
+        self._skills = skills
+        self.conversation = conversation
+
+    def for_conversation(self, conversation_id: str = "", *, agent: str = "") -> SkillsProvider:
+        """Returns the same tools for another conversation, by default a new one with a workspace of its own."""
+        chosen = Conversation(conversation_id or secrets.token_hex(8), self.conversation.tenant, agent)
+        return SkillsProvider(self._toolbox, self._skills, chosen)
+
+    @property
+    def system_prompt(self) -> str:
+        """The section of the system prompt that tells of the skills; "" where there is none."""
+        return self._toolbox.prompt(self.conversation)
+
+    @property
+    def tools(self) -> list[JsonObject]:
+        """The definitions of the tools as the Responses API takes them."""
+        return self.tools_for("responses")
+
+    def tools_for(self, wire_format: WireFormat) -> list[JsonObject]:
+        """Returns the definitions of the tools, the caller's own copies, in the form of an API."""
+        tools = self._toolbox.tools()
+        return definitions(tools, wire_format, _names(tools))
+
+    @property
+    def sdk_tools(self) -> tuple[SdkTool[Awaitable[JsonValue]], ...]:
+        """The tools as functions with typed arguments."""
+        tools = self._toolbox.tools()
+        names = _names(tools)
+        return tuple(self._sdk_tool(tool, names.spell(tool.name)) for tool in tools)
+
+    @property
+    def skill_names(self) -> tuple[str, ...]:
+        """The names of the skills that the model is offered."""
+        return self._skills.names()
+
+    async def handle_tool_call(self, name: str, args: Arguments, *, approved: bool = False) -> JsonValue:
+        """Returns what the model is to read of a call; whatever goes wrong is told there, and only a cancel raises.
+
+        `approved` says that a person has allowed this call.
+        """
+        tools = await to_thread.run_sync(self._toolbox.tools)
+        call = ToolCall(_names(tools).read(name), decoded_arguments(_plain(args)))
+        return (await self._toolbox.call(call, self.conversation, approved=approved)).content
+
+    async def maybe_handle_tool_call(
+        self, name: str, args: Arguments, *, approved: bool = False
+    ) -> JsonValue:
+        """Returns what `handle_tool_call` does, None for a tool that is not one of these."""
+        tools = await to_thread.run_sync(self._toolbox.tools)
+        if _names(tools).read(name) not in {tool.name for tool in tools}:
+            return None
+        return await self.handle_tool_call(name, args, approved=approved)
+
+    async def handle_tool_calls(
+        self, calls: Iterable[object], wire_format: WireFormat = "responses"
+    ) -> list[JsonObject]:
+        """Answers calls at the same time and returns the items to send back, in call order.
+
+        `calls` are as the API gave them, as JSON or its library's objects: `response.output` (responses),
+        `message.tool_calls` (chat), `message.content` (anthropic), `content.parts` (gemini). What is no call is
+        passed over; every call gets one answer.
+        """
+        names = _names(await to_thread.run_sync(self._toolbox.tools))
+        read = read_calls(calls, wire_format, names)
+        results: tuple[ToolResult, ...] = await self._toolbox.call_all(read, self.conversation)
+        return [
+            result_item(call, result, wire_format, names) for call, result in zip(read, results, strict=True)
+        ]
+
+    def _sdk_tool(self, tool: Tool, name: str) -> SdkTool[Awaitable[JsonValue]]:
+        async def execute(
+            params: BaseModel | Mapping[str, object] | None = None, /, **more: object
+        ) -> JsonValue:
+            given = arguments_of(params) if isinstance(params, BaseModel) else dict(params or {})
+            return await self.handle_tool_call(tool.name, {**given, **more})
+
+        return SdkTool(name, tool.description, input_model(tool), execute)
+
+
+def _names(tools: Iterable[Tool]) -> ToolNames:
+    return ToolNames.of(tool.name for tool in tools)
+
+
+def _plain(args: Arguments) -> object:
+    return args if args is None or isinstance(args, str) else dict(args)
