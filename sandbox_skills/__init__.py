@@ -29,7 +29,10 @@ if TYPE_CHECKING:
         Stopped,
         TerminalSize,
     )
-    from sandbox_skills.wiring import Live, opened
+    from sandbox_skills.toolsets.base import Conversation, ToolCall, ToolResult
+    from sandbox_skills.toolsets.blocking import BlockingSkillsProvider
+    from sandbox_skills.toolsets.provider import SdkTool, SkillsProvider
+    from sandbox_skills.wiring import Live, create_skills_provider, opened
     from sandbox_skills.workspace.input_refs import InputRef
     from sandbox_skills.workspace.inputs import Input
     from sandbox_skills.workspace.interactive import (
@@ -71,7 +74,10 @@ _HOMES = {
         "Stopped",
         "TerminalSize",
     ),
-    "wiring": ("Live", "opened"),
+    "toolsets.base": ("Conversation", "ToolCall", "ToolResult"),
+    "toolsets.blocking": ("BlockingSkillsProvider",),
+    "toolsets.provider": ("SdkTool", "SkillsProvider"),
+    "wiring": ("Live", "create_skills_provider", "opened"),
     "workspace.input_refs": ("InputRef",),
     "workspace.inputs": ("Input",),
     "workspace.interactive": ("Interaction", "InteractiveProgram", "InteractivePrograms", "Poll"),
@@ -97,8 +103,10 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Argv",
+    "BlockingSkillsProvider",
     "CollectLimits",
     "Command",
+    "Conversation",
     "EngineError",
     "Exited",
     "GuaranteeError",
@@ -126,6 +134,7 @@ __all__ = [
     "SandboxSkillsError",
     "SandboxSpec",
     "Script",
+    "SdkTool",
     "Services",
     "Session",
     "SessionManager",
@@ -133,10 +142,14 @@ __all__ = [
     "Settings",
     "Shell",
     "Signalled",
+    "SkillsProvider",
     "Snapshot",
     "Stopped",
     "TerminalSize",
+    "ToolCall",
+    "ToolResult",
     "WorkspaceManager",
+    "create_skills_provider",
     "load_settings",
     "opened",
 ]

@@ -6,6 +6,7 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+import anyio
 from anyio import to_thread
 from pydantic import BaseModel
 
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 R_co = TypeVar("R_co", covariant=True)
 
+PARALLEL_CALLS = 8
+"""Calls of one conversation that are answered at the same time: a turn seldom has more, and they share one box."""
+
 
 @dataclass(frozen=True)
 class SdkTool(Generic[R_co]):
@@ -57,6 +61,7 @@ class SkillsProvider:
         self._toolbox = toolbox
         self._skills = skills
         self.conversation = conversation
+        self._slots = anyio.Semaphore(PARALLEL_CALLS)
 
     def for_conversation(self, conversation_id: str = "", *, agent: str = "") -> SkillsProvider:
         """Returns the same tools for another conversation, by default a new one with a workspace of its own."""
@@ -97,7 +102,7 @@ class SkillsProvider:
         """
         tools = await to_thread.run_sync(self._toolbox.tools)
         call = ToolCall(_names(tools).read(name), decoded_arguments(_plain(args)))
-        return (await self._toolbox.call(call, self.conversation, approved=approved)).content
+        return (await self._answer(call, approved=approved)).content
 
     async def maybe_handle_tool_call(
         self, name: str, args: Arguments, *, approved: bool = False
@@ -119,10 +124,19 @@ class SkillsProvider:
         """
         names = _names(await to_thread.run_sync(self._toolbox.tools))
         read = read_calls(calls, wire_format, names)
-        results: tuple[ToolResult, ...] = await self._toolbox.call_all(read, self.conversation)
-        return [
-            result_item(call, result, wire_format, names) for call, result in zip(read, results, strict=True)
-        ]
+        results: dict[int, ToolResult] = {}
+
+        async def answer(index: int, call: ToolCall) -> None:
+            results[index] = await self._answer(call)
+
+        async with anyio.create_task_group() as group:
+            for index, call in enumerate(read):
+                group.start_soon(answer, index, call)
+        return [result_item(call, results[index], wire_format, names) for index, call in enumerate(read)]
+
+    async def _answer(self, call: ToolCall, *, approved: bool = False) -> ToolResult:
+        async with self._slots:
+            return await self._toolbox.call(call, self.conversation, approved=approved)
 
     def _sdk_tool(self, tool: Tool, name: str) -> SdkTool[Awaitable[JsonValue]]:
         async def execute(
