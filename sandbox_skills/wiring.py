@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anyio import to_thread
+from pydantic import ValidationError
 
 from sandbox_skills.artifacts import LocalArtifactStore
 from sandbox_skills.catalog import LENIENT, Catalog, LockFile, SkillRoot, default_roots, search_order
@@ -219,7 +220,10 @@ def _for_provider(settings: Settings, engine: str | None) -> Settings:
     session = given.setdefault("session", {})
     if not session.keys() & {"concurrency", "concurrent_runs"}:
         session |= {"concurrency": "parallel", "concurrent_runs": PARALLEL_CALLS}
-    return Settings(**given)
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        raise SettingsError(f"engine: {error.errors()[0]['msg']} (got {engine!r})") from error
 
 
 def sandbox_spec(settings: Settings) -> SandboxSpec:
