@@ -191,7 +191,8 @@ def create_skills_provider(  # noqa: PLR0913  # the design's options
     async def open_provider() -> AsyncGenerator[SkillsProvider]:
         async with opened(chosen) as live:
             runs = SkillRuns(offered, live.sessions, demanded=trust(chosen).demanded)
-            toolbox = await to_thread.run_sync(Toolbox, [make(runs) for make in makers])
+            chosen_tools = [make(runs) for make in makers]
+            toolbox = await to_thread.run_sync(partial(Toolbox, chosen_tools, canonical=offered.canonical))
             yield SkillsProvider(toolbox, offered, Conversation(secrets.token_hex(8), tenant))
 
     return OpeningProvider(open_provider)

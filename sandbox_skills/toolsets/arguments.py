@@ -46,13 +46,6 @@ def read_arguments(model: type[A], call: ToolCall) -> A:
     raise ToolCallError(call.name, found[:MAX_VIOLATIONS], hint=_parameters(model))
 
 
-def text_argument(call: ToolCall, name: str) -> str:
-    """Returns one argument of a call that nobody has read yet; "" where it is no text. Never raises."""
-    given: object = call.arguments
-    value = cast("dict[object, object]", given).get(name) if isinstance(given, dict) else None
-    return value if isinstance(value, str) else ""
-
-
 def schema_of(model: type[BaseModel]) -> JsonObject:
     """Returns the JSON Schema of a model, the caller's own copy, without titles, references and null types."""
     schema = model.model_json_schema()

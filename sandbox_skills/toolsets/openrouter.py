@@ -15,8 +15,9 @@ from sandbox_skills.catalog import render_skill_section
 from sandbox_skills.catalog.text import one_line
 from sandbox_skills.errors import CommandError, PathEscapeError, SettingsError, ToolCallError, Violation
 from sandbox_skills.spec import KIB, SKILLS
-from sandbox_skills.toolsets.arguments import Arguments, read_arguments, schema_of, text_argument
+from sandbox_skills.toolsets.arguments import Arguments, read_arguments, schema_of
 from sandbox_skills.toolsets.base import Subject, Tool, ToolResult
+from sandbox_skills.toolsets.bodies import body_of, repeated, repeated_note
 from sandbox_skills.toolsets.openrouter_results import RESULT_SCHEMA, refusal, run_result
 from sandbox_skills.toolsets.scripts import find_script
 from sandbox_skills.workspace.commands import check_words
@@ -24,7 +25,6 @@ from sandbox_skills.workspace.layout import working_directory
 from sandbox_skills.workspace.request import RunRequest, Script
 
 if TYPE_CHECKING:
-    from sandbox_skills.catalog import SkillSpec
     from sandbox_skills.catalog.manifest_json import JsonObject
     from sandbox_skills.errors import SandboxSkillsError
     from sandbox_skills.toolsets.base import CallContext, Conversation, ToolCall
@@ -114,26 +114,32 @@ class OpenRouterTools:
 
     def subject(self, call: ToolCall) -> Subject:
         # The script counts as it is found, when it is run: `x.py` may be `scripts/x.py`.
-        return Subject(call.name, skill=text_argument(call, "skill"))
+        return Subject(call.name, skill=call.named("skill"))
 
     async def call(self, call: ToolCall, context: CallContext) -> ToolResult:
         if call.name == LOAD:
-            return await self._load(read_arguments(LoadArguments, call))
+            return await self._load(read_arguments(LoadArguments, call), context)
         return await self._use(read_arguments(UseArguments, call), context)
 
     def refused(self, call: ToolCall, error: SandboxSkillsError) -> ToolResult:
         content = refusal(error)
         return ToolResult(content, is_error=True, display=one_line(str(content["error"]), _MAX_DISPLAY))
 
-    async def _load(self, arguments: LoadArguments) -> ToolResult:
-        spec = await self._runs.find(arguments.skill)
-        body = (await to_thread.run_sync(_body, spec)).strip()
+    async def _load(self, arguments: LoadArguments, context: CallContext) -> ToolResult:
+        spec = await self._runs.find(arguments.skill.strip())
+        body = await to_thread.run_sync(body_of, spec)
         name = one_line(spec.name, _MAX_DISPLAY)
-        content = body or f"The skill {name} has no instructions beyond its description."
-        return ToolResult(content, display=f"Loaded {name}", instructions=f"[Skill: {name}]\n{content}")
+        seen, delta = repeated(context.conversation, spec.id, body)
+        text = body or f"The skill {name} has no instructions beyond its description."
+        return ToolResult(
+            repeated_note(name) if seen else text,
+            display=f"Loaded {name}",
+            state_delta=delta,
+            instructions=f"[Skill: {name}]\n{text}",
+        )
 
     async def _use(self, arguments: UseArguments, context: CallContext) -> ToolResult:
-        spec = await self._runs.find(arguments.skill)
+        spec = await self._runs.find(arguments.skill.strip())
         args = _checked(arguments)
         root = await to_thread.run_sync(Path(spec.dir).resolve)
         script = await to_thread.run_sync(find_script, root, arguments.script)
@@ -145,10 +151,6 @@ class OpenRouterTools:
             display=one_line(" ".join([f"{spec.name}:", script, *args]), _MAX_DISPLAY),
             remember=arguments.remember,
         )
-
-
-def _body(spec: SkillSpec) -> str:
-    return spec.body
 
 
 def _checked(arguments: UseArguments) -> tuple[str, ...]:

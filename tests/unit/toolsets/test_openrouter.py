@@ -224,6 +224,16 @@ class TestLoading:
         (skills / "discord/SKILL.md").write_text("---\nname: discord\ndescription: d\n---\nnew")
         assert (await world.call("load_skill", {"skill": "discord"})).content == "new"
 
+    async def test_a_repeated_load_is_a_note_and_the_next_one_the_text_again(self, world: World) -> None:
+        told = [(await world.call("load_skill", {"skill": "discord"})).text for _ in range(3)]
+        assert told[0] == told[2] == "# Discord\n\nRun it."
+        assert told[1].startswith("The instructions of discord are unchanged and stand above.")
+
+    async def test_placeholders_are_the_boxs_paths(self, world: World, skills: Path) -> None:
+        (skills / "discord/SKILL.md").write_text("---\nname: discord\ndescription: d\n---\nIn {baseDir}.")
+        result = await world.call("load_skill", {"skill": "discord"})
+        assert result.content == "In /workspace/skills/discord."
+
     async def test_a_skill_without_instructions_says_so(self, world: World, skills: Path) -> None:
         (skills / "discord/SKILL.md").write_text("---\nname: discord\ndescription: d\n---\n")
         result = await world.call("load_skill", {"skill": "discord"})

@@ -95,7 +95,7 @@ class TestWhatItOffers:
 class TestAnswers:
     async def test_arguments_are_an_object_or_its_json(self, provider: SkillsProvider) -> None:
         for args in ({"skill": "alpha"}, '{"skill": "alpha"}'):
-            assert await provider.handle_tool_call("load_skill", args) == "Do it."
+            assert await provider.for_conversation().handle_tool_call("load_skill", args) == "Do it."
         told: Any = await provider.handle_tool_call("load_skill", None)
         assert told["error"].startswith("InvalidArgs: load_skill: skill: Field required")
 
@@ -106,7 +106,7 @@ class TestAnswers:
         assert told["error"].startswith("UnknownTool: ")
 
     async def test_many_calls_are_answered_in_their_order(self, provider: SkillsProvider) -> None:
-        names = ["alpha", "nobody", "beta", "alpha"]
+        names = ["alpha", "nobody", "beta", "none"]
         calls = [
             {
                 "type": "function_call",
@@ -118,9 +118,9 @@ class TestAnswers:
         ]
         items = await provider.handle_tool_calls([{"type": "reasoning"}, *calls])
         assert [item["call_id"] for item in items] == ["0", "1", "2", "3"]
-        assert [str(item["output"])[:6] for item in items] == ["Do it.", '{"succ', "Do it.", "Do it."]
+        assert [str(item["output"])[:6] for item in items] == ["Do it.", '{"succ', "Do it.", '{"succ']
         blocks = [{"type": "tool_use", "id": "x", "name": "load_skill", "input": {"skill": "beta"}}]
-        assert await provider.handle_tool_calls(blocks, "anthropic") == [
+        assert await provider.for_conversation().handle_tool_calls(blocks, "anthropic") == [
             {"type": "tool_result", "tool_use_id": "x", "content": "Do it.", "is_error": False}
         ]
 
@@ -139,11 +139,10 @@ class TestAnswers:
             tool["parameters"] for tool in provider.tools
         ]
         model = load.input_model.model_validate({"skill": "alpha"})
-        assert [
-            await load.execute(model),
-            await load.execute({"skill": "alpha"}),
-            await load.execute(skill="alpha"),
-        ] == ["Do it."] * 3
+        assert await load.execute(model) == "Do it."
+        assert await load.execute({"skill": "beta"}) == "Do it."
+        told: Any = await use.execute(skill="alpha", script="run.sh")
+        assert told["exitCode"] == 127
 
     async def test_each_conversation_has_a_workspace_of_its_own(self, provider: SkillsProvider) -> None:
         other = provider.for_conversation()
@@ -162,10 +161,12 @@ class TestBlocking:
             assert provider.system_prompt.startswith("## Available Skills\n")
             assert provider.tools == provider.tools_for("responses")
             assert provider.handle_tool_call("load_skill", {"skill": "alpha"}) == "Do it."
+            again = provider.handle_tool_call("load_skill", {"skill": "alpha"})
+            assert str(again).startswith("The instructions of alpha are unchanged")
             assert provider.maybe_handle_tool_call("get_time", {}) is None
             call = {"type": "tool_use", "id": "x", "name": "load_skill", "input": {"skill": "beta"}}
             assert provider.handle_tool_calls([call], "anthropic")[0]["content"] == "Do it."
-            assert provider.sdk_tools[0].execute(skill="alpha") == "Do it."
+            assert provider.sdk_tools[0].execute(skill="alpha") == "Do it.", "whoever asks again after a note"
             assert provider.for_conversation("c").conversation.id == "c"
             assert provider.conversation.tenant == "acme"
         deadline = time.monotonic() + 5
