@@ -55,7 +55,7 @@ def schema_of(model: type[BaseModel]) -> JsonObject:
     return {**plain, "properties": plain.get("properties", {}), "required": plain.get("required", [])}
 
 
-def _parameters(model: type[Arguments]) -> str:
+def _parameters(model: type[BaseModel]) -> str:
     names = ", ".join(model.model_fields)
     return f"The parameters are: {names}." if names else "It takes no parameters."
 
