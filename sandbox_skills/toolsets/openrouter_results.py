@@ -24,12 +24,12 @@ from sandbox_skills.errors import (
     ToolCallError,
     ToolNotFoundError,
 )
-from sandbox_skills.spec import Exited, Signalled, Stopped
+from sandbox_skills.spec import Exited, Signalled, Stopped, exit_code
 
 if TYPE_CHECKING:
     from sandbox_skills.catalog.manifest_json import JsonObject
     from sandbox_skills.errors import SandboxSkillsError
-    from sandbox_skills.spec import Ending, Outcome, StopReason
+    from sandbox_skills.spec import Outcome, StopReason
     from sandbox_skills.workspace.result import RunResult
 
 ErrorType = Literal[
@@ -58,9 +58,6 @@ TRUNCATED = "[output truncated]"
 
 NOTHING_RAN = -1
 """The exit code where there is none: nothing ran, or it was stopped."""
-
-SIGNAL_BASE = 128
-"""What shells add to the number of the signal that ended a program."""
 
 _MAX_ERROR = 1500
 """Characters of an error: ten names of scripts and a sentence."""
@@ -95,7 +92,7 @@ def run_result(result: RunResult, max_output: int) -> JsonObject:
         "success": outcome.ok,
         "stdout": capped(outcome.stdout, max_output, truncated=outcome.stdout_truncated),
         "stderr": capped(outcome.stderr, max_output, truncated=outcome.stderr_truncated),
-        "exitCode": _exit_code(outcome.ending),
+        "exitCode": NOTHING_RAN if isinstance(outcome.ending, Stopped) else exit_code(outcome.ending),
     }
     return content if outcome.ok else {**content, "error": _run_error(result)}
 
@@ -123,16 +120,6 @@ def _failure(error: str) -> JsonObject:
 
 def _error(kind: ErrorType, text: str) -> str:
     return one_line(f"{kind}: {text}", _MAX_ERROR)
-
-
-def _exit_code(ending: Ending) -> int:
-    match ending:
-        case Exited(code):
-            return code
-        case Signalled(number):
-            return SIGNAL_BASE + number
-        case Stopped():
-            return NOTHING_RAN
 
 
 def _run_error(result: RunResult) -> str:
