@@ -159,6 +159,7 @@ class SessionSettings(_Section):
     max_per_tenant: Count = _SESSION.max_per_tenant
     snapshot_files: Count = _SESSION.snapshot.files
     snapshot_bytes: Size = _SESSION.snapshot.bytes
+    kept_bytes: Size = _SESSION.kept_bytes
 
 
 class AuditSettings(_Section):
@@ -262,6 +263,7 @@ class Settings(BaseSettings):
             concurrency=chosen.concurrency,
             max_per_tenant=chosen.max_per_tenant,
             snapshot=SnapshotLimits(chosen.snapshot_files, chosen.snapshot_bytes),
+            kept_bytes=chosen.kept_bytes,
         )
 
     def sandbox_limits(self) -> SandboxLimits:

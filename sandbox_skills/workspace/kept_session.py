@@ -16,6 +16,7 @@ from sandbox_skills.errors import (
     SessionExpiredError,
     SessionLostError,
 )
+from sandbox_skills.spec import MIB
 from sandbox_skills.workspace.snapshot import SnapshotLimits, restore_snapshot, take_snapshot
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ class SessionPolicy:
     concurrency: Literal["serialise", "refuse", "parallel"] = "serialise"
     max_per_tenant: int = 16  # each holds a box: 8 GiB of memory at the usual limit
     snapshot: SnapshotLimits = field(default_factory=SnapshotLimits)
+    kept_bytes: int = (
+        1024 * MIB
+    )  # what a tenant's expired sessions leave on the host's disk: four full workspaces
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,8 @@ MAX_REMEMBERED = 1_000
 class SessionManager:
     """Keeps sessions while it is entered; leaving it ends every one and waits until each is gone.
 
-    With a `snapshots` folder, a session that expires leaves its files there, for as long as it is remembered.
+    With a `snapshots` folder, a session that expires leaves its files there, for as long as it is remembered and a
+    tenant's later ones leave room.
     """
 
     def __init__(
@@ -148,8 +149,18 @@ class SessionManager:
         ended = kept if kept.remembered else kept.before
         if ended is not None and not self._closed:
             self._ended[key] = ended
+            self._bound_snapshots(tenant=key[0])
             while len(self._ended) > MAX_REMEMBERED:
                 self._forget(next(iter(self._ended)))
+
+    def _bound_snapshots(self, *, tenant: str) -> None:
+        """Removes the oldest snapshots that a tenant's sessions have left, as far as all would be too much."""
+        left = self._policy.kept_bytes
+        for (owner, _), ended in reversed(self._ended.items()):
+            if owner == tenant and ended.snapshot is not None:
+                left -= ended.snapshot.size
+                if left < 0:
+                    ended.discard()
 
     def _forget(self, key: Key) -> None:
         if ended := self._ended.pop(key, None):

@@ -54,7 +54,7 @@ E = TypeVar("E", Folder, Link)
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The files of one tenant's workspace in the tar at `path`.
+    """The files of one tenant's workspace in the tar at `path`, which has `size` bytes itself.
 
     `skipped` are the files, folders and links that it lacks, and why; of very many only some.
     """
@@ -66,6 +66,7 @@ class Snapshot:
     skipped: Mapping[str, str] = field(default_factory=dict[str, str])
     folders: int = 0
     links: int = 0
+    size: int = 0
 
     def as_dict(self) -> dict[str, object]:
         """Returns what a snapshot is, for JSON."""
@@ -75,6 +76,7 @@ class Snapshot:
             "folders": self.folders,
             "links": self.links,
             "bytes": self.bytes,
+            "size": self.size,
             "skipped": dict(self.skipped),
         }
 
@@ -106,7 +108,9 @@ async def take_snapshot(
         **listing.skipped,
         **({} if whole else dict.fromkeys(ROOTS, "collected_files")),
     }
-    return Snapshot(path, tenant, tar.files, tar.bytes, skipped, listing.folders, len(listing.links))
+    return Snapshot(
+        path, tenant, tar.files, tar.bytes, skipped, listing.folders, len(listing.links), tar.size
+    )
 
 
 class _Listing:

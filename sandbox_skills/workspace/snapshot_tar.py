@@ -45,6 +45,7 @@ class TarWriter:
         self.places = Places()
         self.files = 0
         self.bytes = 0
+        self.size = 0
         self.cut: list[PurePosixPath] = []
         self._path = path
         self._partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
@@ -107,6 +108,7 @@ class TarWriter:
         """Ends the tar and gives it its name."""
         self._file.write(b"\0" * (2 * tarfile.BLOCKSIZE))
         self._file.flush()
+        self.size = self._file.tell()
         self._partial.replace(self._path)
 
 

@@ -288,6 +288,25 @@ async def test_a_run_that_takes_its_box_along_ends_the_session(
         assert sessions.sessions(tenant="t") == ()
 
 
+async def test_what_expired_sessions_leave_is_bounded_for_each_tenant(world: World) -> None:
+    policy = replace(world.policy, idle_seconds=0.05, kept_bytes=250_000)
+    async with world.sessions(policy) as sessions:
+        for name, tenant in (("0", "other"), ("1", "t"), ("2", "t"), ("3", "t")):
+            session = await sessions.open(name, tenant=tenant)
+            await world.write(session, "out/x", "x" * 100_000)
+            await world.expired(sessions)
+        assert sessions.snapshot_of("1", tenant="t") is None
+        kept = [
+            sessions.snapshot_of("0", tenant="other"),
+            *(sessions.snapshot_of(name, tenant="t") for name in "23"),
+        ]
+        assert [one is not None and one.path.stat().st_size == one.size for one in kept] == [True] * 3
+        assert len(list(world.folder.glob("kept/*/*.tar"))) == 3
+        with pytest.raises(SessionExpiredError, match="its workspace is gone") as told:
+            await sessions.open("1", tenant="t")
+        assert not told.value.resumable
+
+
 async def test_only_so_many_ends_are_remembered(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_REMEMBERED", 1)
     async with world.sessions(replace(world.policy, idle_seconds=0.05)) as sessions:

@@ -195,13 +195,18 @@ class InteractiveProgram(Generic[T]):
             self._process.resize(size)
 
     async def kill(self) -> Status:
-        """Asks it to end and ends it 2 s later, with all that came of it; returns "exited" where it had ended."""
+        """Asks it to end and ends it 2 s later, with all that came of it; returns "exited" where it had ended.
+
+        A cancel ends it at once.
+        """
         if self._process is not None and self.running:
             self._killed = True
             self._process.signal("TERM")
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._over.wait(), KILL_SECONDS)
-            self._process.kill()
+            try:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._over.wait(), KILL_SECONDS)
+            finally:
+                self._process.kill()
         await asyncio.wait([self._end])
         return self._status()
 

@@ -207,6 +207,16 @@ class TestEnding:
         assert await program.kill() == "killed"
         assert (await program.poll()).result == f"ended {Stopped('cancelled')}"
 
+    async def test_a_kill_that_is_given_up_insists_at_once(
+        self, programs: Programs, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sandbox_skills.engines.fake.FakeProcess.signal", lambda *_: None)
+        program = await programs.start(CAT, on_exit=told)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(programs.kill(program.id), 0.05)
+        poll = await program.poll(yield_seconds=1)
+        assert (poll.status, poll.result) == ("killed", f"ended {Stopped('cancelled')}")
+
     async def test_one_that_ended_by_itself_is_not_forgotten_by_a_kill(self, programs: Programs) -> None:
         program = await programs.start(Command(("true",)), on_exit=told)
         await program.poll(yield_seconds=5)
