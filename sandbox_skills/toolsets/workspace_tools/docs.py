@@ -24,6 +24,11 @@ SKILL_FILE = "skill.md"
 MAX_DOCS = 1_000
 """Documents that are listed: the largest skill that was found has about as many files."""
 
+LEFT_OUT = "[left out: the documents before it are long enough; select it without them]"
+
+MAX_DOCS_BYTES = 4 * MAX_RESOURCE
+"""Of all documents of one skill together, in UTF-8: about 64,000 tokens, which already is a book."""
+
 _MAX_SEEN = 10_000
 """Entries that are looked at: no skill with more files can be staged."""
 
@@ -51,9 +56,17 @@ def read_doc(spec: SkillSpec, path: str) -> str | None:
 
 
 def selected_docs(spec: SkillSpec, docs: Docs) -> dict[str, str | None]:
-    """Returns the documents that were selected with their texts, None for one that is not there; sorted by path."""
-    names = list_docs(spec) if docs.all else sorted(docs.names)
-    return {name: read_doc(spec, name) for name in names}
+    """Returns the documents that were selected with their texts, None for one that is not there; sorted by path.
+
+    Where they are too long together, the last ones say that they are left out.
+    """
+    found: dict[str, str | None] = {}
+    left = MAX_DOCS_BYTES
+    for name in list_docs(spec) if docs.all else sorted(docs.names):
+        text = read_doc(spec, name) if left > 0 else LEFT_OUT
+        found[name] = text
+        left -= len(text.encode()) if text is not None else 0
+    return found
 
 
 def _docs(root: Path) -> Iterator[str]:

@@ -25,7 +25,7 @@ def in_system(items: Sequence[JsonObject], text: str) -> list[JsonObject]:
     if not text:
         return list(items)
     for place, item in enumerate(items):
-        if item.get("role") in SYSTEM_ROLES:
+        if _is_system(item):
             return [*items[:place], _longer(item, text), *items[place + 1 :]]
     return [_message(text), *items]
 
@@ -45,8 +45,12 @@ def in_results(
     left = [text for name, text in texts.items() if name not in places]
     if not left or not fallback:
         return out
-    first = next((place for place, item in enumerate(out) if item.get("role") not in SYSTEM_ROLES), len(out))
+    first = next((place for place, item in enumerate(out) if not _is_system(item)), len(out))
     return [*out[:first], _message("\n\n".join(left)), *out[first:]]
+
+
+def _is_system(item: JsonObject) -> bool:
+    return _text(item.get("role")) in SYSTEM_ROLES
 
 
 def _places(items: Sequence[JsonObject]) -> dict[str, int]:

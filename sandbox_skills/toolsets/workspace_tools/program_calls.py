@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
 
 import anyio
 
+from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.errors import ProgramNotFoundError
 from sandbox_skills.toolsets.arguments import read_arguments
 from sandbox_skills.toolsets.base import ToolResult
+from sandbox_skills.toolsets.workspace_tools import names
 from sandbox_skills.toolsets.workspace_tools.arguments import (
     KillArguments,
     PollArguments,
@@ -19,10 +24,12 @@ from sandbox_skills.toolsets.workspace_tools.results import poll_result, shell_p
 from sandbox_skills.workspace.interactive.program import POLL_LINES, YIELD_SECONDS
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from sandbox_skills.toolsets.base import CallContext, Conversation, ToolCall
     from sandbox_skills.toolsets.skill_runs import SkillRuns
     from sandbox_skills.toolsets.workspace_tools.parts import Parts
-    from sandbox_skills.workspace.interactive import InteractiveProgram, InteractivePrograms
+    from sandbox_skills.workspace.interactive import InteractiveProgram, InteractivePrograms, Poll
     from sandbox_skills.workspace.result import RunResult
 
 SHELL_YIELD_SECONDS = 0.2
@@ -33,6 +40,9 @@ MAX_YIELD_SECONDS = 60.0
 
 WRITE_SECONDS = 10.0
 """How long a program may take to read what is typed: then it is busy, and the call tells how it is doing."""
+
+
+_KILLS = (names.SKILL_KILL_SESSION, names.WORKSPACE_KILL_SESSION)
 
 
 async def write(parts: Parts, call: ToolCall, context: CallContext) -> ToolResult:
@@ -73,6 +83,42 @@ async def kill(parts: Parts, call: ToolCall, context: CallContext) -> ToolResult
     return ToolResult({"ok": True, "session_id": asked.session_id, "status": status}, display=status)
 
 
+@contextmanager
+def heard_meanwhile(context: CallContext) -> Generator[CallContext]:
+    """Gives a context whose output is heard until the block is left: nobody listens to a call that was answered."""
+    sinks = [context.on_output]
+
+    def heard(stream: Literal["stdout", "stderr"], data: bytes, /) -> None:
+        for sink in sinks:
+            if sink is not None:
+                sink(stream, data)
+
+    try:
+        yield replace(context, on_output=heard)
+    finally:
+        sinks.clear()
+
+
+async def first_poll(
+    program: InteractiveProgram[RunResult], *, yield_seconds: float, limit: int = POLL_LINES
+) -> Poll[RunResult]:
+    """Polls a program that was just started, and ends it where that is cancelled: nobody would know its id."""
+    try:
+        return await program.poll(limit=limit, yield_seconds=yield_seconds)
+    except asyncio.CancelledError:
+        await finish(program.kill())
+        raise
+
+
+async def how_to_end(parts: Parts, conversation: Conversation) -> str:
+    """Returns how the programs are ended that keep a conversation's workspace busy, "" where there is no way."""
+    found = [
+        one for programs in await _of_conversation(parts.runs, conversation) for one in programs.running()
+    ]
+    tools = [name for name in _KILLS if name in parts.chosen]
+    return f"let it end, or call {tools[0]} with session_id {' or '.join(found)}" if found and tools else ""
+
+
 def seconds(asked_ms: int, usual: float) -> float:
     """Returns how long to wait: what is not positive is the usual time. Pure."""
     return min(asked_ms / 1000, MAX_YIELD_SECONDS) if asked_ms > 0 else usual
@@ -86,19 +132,25 @@ def lines(asked: int) -> int:
 async def _programs(
     runs: SkillRuns, conversation: Conversation, program_id: str
 ) -> InteractivePrograms[RunResult]:
-    """Returns the programs among which that one is, in whichever workspace of the conversation; starts none.
-
-    A skill with secrets has a workspace of its own, whose name begins with the conversation's.
-    """
-    own = (conversation.id, f"{conversation.id}/")
-    for info in runs.sessions.sessions(tenant=conversation.tenant):
-        if info.id == own[0] or info.id.startswith(own[1]):
-            programs = (await runs.sessions.open(info.id, tenant=conversation.tenant)).programs
-            if programs.has(program_id):
-                return programs
+    """Returns the programs among which that one is, in whichever workspace of the conversation."""
+    for programs in await _of_conversation(runs, conversation):
+        if programs.has(program_id):
+            return programs
     raise ProgramNotFoundError(
         "no program of that session_id runs here", hint="it was killed, or ended too long ago; start it again"
     )
+
+
+async def _of_conversation(
+    runs: SkillRuns, conversation: Conversation
+) -> list[InteractivePrograms[RunResult]]:
+    """Returns the programs of each workspace of a conversation; opens none.
+
+    A skill with secrets has a workspace of its own, whose name begins with the conversation's.
+    """
+    live = [info.id for info in runs.sessions.sessions(tenant=conversation.tenant)]
+    own = [one for one in live if one == conversation.id or one.startswith(f"{conversation.id}/")]
+    return [(await runs.sessions.open(one, tenant=conversation.tenant)).programs for one in own]
 
 
 async def _type(program: InteractiveProgram[RunResult], chars: str, *, submit: bool) -> None:

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 from sandbox_skills.spec import TerminalSize
 from sandbox_skills.toolsets.arguments import read_arguments
 from sandbox_skills.toolsets.workspace_tools.arguments import ExecArguments, RunArguments
-from sandbox_skills.toolsets.workspace_tools.program_calls import lines, seconds
+from sandbox_skills.toolsets.workspace_tools.program_calls import (
+    first_poll,
+    heard_meanwhile,
+    lines,
+    seconds,
+)
 from sandbox_skills.toolsets.workspace_tools.results import poll_result, run_result
 from sandbox_skills.workspace.input_refs import SkillSource, parse_source
 from sandbox_skills.workspace.output_spec import OutputRequest
@@ -38,11 +43,10 @@ async def start(parts: Parts, call: ToolCall, context: CallContext) -> ToolResul
     await _stage_sources(parts, asked, context)
     request = run_request(asked, parts.options.limits)
     tty = TerminalSize() if asked.tty else None
-    program = await parts.runs.start(spec, request, context, tool=call.name, tty=tty)
-    poll = await program.poll(
-        limit=lines(asked.poll_lines),
-        yield_seconds=seconds(asked.yield_ms, FIRST_YIELD_SECONDS),
-    )
+    with heard_meanwhile(context) as heard:
+        program = await parts.runs.start(spec, request, heard, tool=call.name, tty=tty)
+        wait = seconds(asked.yield_ms, FIRST_YIELD_SECONDS)
+        poll = await first_poll(program, limit=lines(asked.poll_lines), yield_seconds=wait)
     return poll_result(poll, context.call_id, cap=parts.options.output_bytes)
 
 

@@ -11,7 +11,7 @@ from sandbox_skills.spec import WORKSPACE, TerminalSize, exit_code
 from sandbox_skills.toolsets.arguments import read_arguments
 from sandbox_skills.toolsets.base import ToolResult
 from sandbox_skills.toolsets.workspace_tools.arguments import ShellArguments
-from sandbox_skills.toolsets.workspace_tools.program_calls import seconds
+from sandbox_skills.toolsets.workspace_tools.program_calls import first_poll, heard_meanwhile, seconds
 from sandbox_skills.toolsets.workspace_tools.results import failed, shell_poll_result, warnings
 from sandbox_skills.toolsets.workspace_tools.run_calls import FIRST_YIELD_SECONDS
 from sandbox_skills.toolsets.workspace_tools.window import OutputWindow
@@ -82,9 +82,11 @@ async def _start(
     parts: Parts, asked: ShellArguments, request: RunRequest, call: ToolCall, context: CallContext
 ) -> ToolResult:
     tty = TerminalSize() if asked.tty else None
-    program = await parts.runs.start(None, request, context, tool=call.name, tty=tty)
-    wait = 0.0 if asked.background else seconds(asked.yield_time_ms, FIRST_YIELD_SECONDS)
-    return shell_poll_result(await program.poll(yield_seconds=wait), cap=parts.options.output_bytes)
+    with heard_meanwhile(context) as heard:
+        program = await parts.runs.start(None, request, heard, tool=call.name, tty=tty)
+        wait = 0.0 if asked.background else seconds(asked.yield_time_ms, FIRST_YIELD_SECONDS)
+        poll = await first_poll(program, yield_seconds=wait)
+    return shell_poll_result(poll, cap=parts.options.output_bytes)
 
 
 def _ended(result: RunResult, window: OutputWindow) -> ToolResult:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, cast
 
-from sandbox_skills.errors import ToolNotFoundError
+from sandbox_skills.errors import SessionBusyError, ToolNotFoundError
 from sandbox_skills.toolsets.base import Subject
 from sandbox_skills.toolsets.overview import render_hint, render_overview
 from sandbox_skills.toolsets.workspace_tools import (
@@ -109,7 +109,12 @@ class WorkspaceToolset:
             raise ToolNotFoundError(
                 f"there is no tool {call.name!r}", hint=f"the tools are: {', '.join(self._parts.chosen)}"
             )
-        return await _ANSWERS[call.name](self._parts, call, context)
+        try:
+            return await _ANSWERS[call.name](self._parts, call, context)
+        except SessionBusyError as error:
+            # A model may have lost the id, and can do nothing without it.
+            hint = await program_calls.how_to_end(self._parts, context.conversation)
+            raise SessionBusyError(error.message, hint=hint or error.hint) from error
 
     def refused(self, call: ToolCall, error: SandboxSkillsError) -> ToolResult:
         """Returns what the model is told of an error."""

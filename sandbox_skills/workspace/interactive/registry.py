@@ -122,6 +122,10 @@ class InteractivePrograms(Generic[T]):
         self._reap()
         return program_id in self._owned
 
+    def running(self) -> tuple[str, ...]:
+        """Returns the ids of those that have not ended."""
+        return tuple(key for key, owned in self._owned.items() if owned.program.running)
+
     async def kill(self, program_id: str) -> Status:
         """Ends a program and forgets it, unless it had ended by itself; raises ProgramNotFoundError."""
         status = await self.get(program_id).kill()

@@ -300,6 +300,16 @@ class TestDocuments:
         await world.call("skill_load", skill="weather", include_all_docs=True)
         assert text_of(world).endswith("x\n[cut: the first 65536 of 100000 bytes are here]")
 
+    async def test_all_of_them_together_are_bounded(self, world: World, skills: Path) -> None:
+        for number in range(6):
+            (skills / "weather" / f"{number}.md").write_text("x" * 65_000)
+        await world.call("skill_load", skill="weather", include_all_docs=True)
+        assert text_of(world).count("[Doc]") == 6
+        assert text_of(world).endswith(
+            "[Doc] 5.md\n\n[left out: the documents before it are long enough; select it without them]"
+        )
+        assert len(text_of(world)) < 330_000
+
     async def test_what_is_no_text_is_not_there(self, world: World, skills: Path) -> None:
         (skills / "weather" / "odd.md").write_bytes(b"\xff\xfe")
         await world.call("skill_load", skill="weather", docs=["odd.md"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from sandbox_skills.errors import (
 )
 from sandbox_skills.policy import Policy, SkillRule
 from sandbox_skills.spec import KIB
-from sandbox_skills.toolsets.base import Conversation
+from sandbox_skills.toolsets.base import Conversation, ToolCall
 from sandbox_skills.toolsets.workspace_tools.shell_calls import check_directory
 from sandbox_skills.workspace.save_file import savable_path
 
@@ -281,6 +282,7 @@ class TestPrograms:
         assert (started["status"], "output" in started) == ("running", False)
         busy = await world.error("workspace_exec", command="cwd")
         assert "an interactive program runs" in busy
+        assert f"call skill_kill_session with session_id {started['session_id']}" in busy
         told = await world.told(
             "workspace_write_stdin",
             session_id=started["session_id"],
@@ -291,6 +293,32 @@ class TestPrograms:
         assert (told["status"], told["output"], told["exit_code"]) == ("exited", "got:hi\n", 3)
         exited = await world.told("workspace_kill_session", session_id=started["session_id"])
         assert exited["status"] == "exited"
+
+    async def test_a_call_that_is_cancelled_leaves_no_program(self, world: World) -> None:
+        await world.call("skill_load", skill="csv-tools")
+        calls = (
+            world.call("skill_exec", skill="csv-tools", command="read v", yield_ms=60_000),
+            world.call("workspace_exec", command="read v", yield_time_ms=60_000),
+        )
+        for call in calls:
+            waiting = asyncio.ensure_future(call)
+            await asyncio.sleep(0.2)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            assert (await world.told("workspace_exec", command="echo x"))["output"] == "x\n"
+
+    async def test_its_output_is_heard_until_the_call_is_answered(self, world: World) -> None:
+        heard: list[bytes] = []
+        call = ToolCall("workspace_exec", {"command": "printf one; read v; printf two", "yieldMs": 3000})
+        result = await world.toolbox.call(
+            call, world.conversation, on_output=lambda _stream, data: heard.append(data)
+        )
+        assert isinstance(result.content, dict)
+        told = await world.told(
+            "workspace_write_stdin", session_id=result.content["session_id"], submit=True, yield_time_ms=3000
+        )
+        assert (heard, told["status"]) == ([b"one"], "exited")
 
     async def test_another_conversation_does_not_reach_it(self, world: World) -> None:
         started = await world.told("workspace_exec", command="read v", background=True)
