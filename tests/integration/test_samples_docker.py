@@ -140,6 +140,41 @@ async def test_hello_ts_greets(samples: Samples, language: str, greeting: str) -
     assert told(await samples.run("hello-ts", request)) == (Exited(0), f"{greeting}\n", "")
 
 
+async def test_weather_reads_what_it_ships(samples: Samples) -> None:
+    result = await samples.run("weather", RunRequest(Script("scripts/weather.py", ("Cairo", "--month", "7"))))
+    assert told(result) == (Exited(0), "Cairo, Jul: 22 °C to 35 °C, 0 mm of rain\n", "")
+
+
+async def test_team_chat_keeps_what_was_sent(samples: Samples) -> None:
+    chat = "node team-chat.mjs"
+    command = (
+        f"{chat} channels list && {chat} send 'Hello  World' --channel=1002 && {chat} read --channel=1002"
+    )
+    expected = "1001\t#general\n1002\t#dev\n1003\t#random\nsent to #dev\n1\tHello World\n"
+    assert told(await samples.run("team-chat", RunRequest(Shell(command)))) == (Exited(0), expected, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "see --help"),
+        (("send", "x"), "--channel=ID is missing"),
+        (("send", "x", "--channel=7"), 'no channel "7"; there are 1001 (#general), 1002 (#dev)'),
+        (("send", " ", "--channel=1001"), "the message is empty"),
+        (("send", "x" * 2001, "--channel=1001"), "more than 2000 characters"),
+        (("read", "--channel=1001", "--limit=0"), "--limit must be 1 to 1000"),
+        (("channels", "--fly"), "Unknown option '--fly'"),
+    ],
+    ids=["nothing", "no channel", "unknown channel", "blank", "long", "limit", "option"],
+)
+async def test_team_chat_says_what_it_cannot_use(
+    samples: Samples, arguments: tuple[str, ...], words: str
+) -> None:
+    result = await samples.run("team-chat", RunRequest(Script("team-chat.mjs", arguments)))
+    assert (result.outcome.ending, result.outcome.stdout) == (Exited(2), b"")
+    assert words in result.outcome.stderr.decode()
+
+
 async def test_escape_artist_escapes_nothing(samples: Samples) -> None:
     result = await samples.run("escape-artist", RunRequest(Argv(("python3", "scripts/escape.py"))))
     report = json.loads(result.outcome.stdout)

@@ -32,7 +32,9 @@ def test_samples_are_there() -> None:
         "escape-artist",
         "hello-ts",
         "python-math",
+        "team-chat",
         "text-report",
+        "weather",
     ]
 
 
