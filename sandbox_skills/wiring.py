@@ -47,6 +47,10 @@ if TYPE_CHECKING:
     import docker
 
     from sandbox_skills.artifacts import ArtifactStore
+    from sandbox_skills.controller.controller import Controller
+    from sandbox_skills.controller.hooks import Hooks
+    from sandbox_skills.controller.openrouter import OpenRouterClient
+    from sandbox_skills.controller.own_tools import OwnTool
     from sandbox_skills.engines.base import Engine
     from sandbox_skills.engines.doctor import DoctorOptions
     from sandbox_skills.toolsets.base import Toolset
@@ -263,6 +267,29 @@ def engine(settings: Settings, store: SkillStore) -> Engine:
             concurrent_runs=settings.session.concurrent_runs,
         ),
     )
+
+
+def model_client(settings: Settings) -> OpenRouterClient:
+    """Returns a client of the server of models that the settings name, not yet connected; raises SettingsError."""
+    from sandbox_skills.controller.openrouter import OpenRouterClient  # noqa: PLC0415  # httpx is slow to import
+
+    return OpenRouterClient(settings.model.client_options())
+
+
+def controller(
+    settings: Settings,
+    client: OpenRouterClient,
+    *,
+    toolbox: Toolbox | None = None,
+    tools: Sequence[OwnTool] = (),
+    hooks: Hooks | None = None,
+    instructions: str = "",
+) -> Controller:
+    """Returns a controller of the settings' model with these tools; raises SettingsError where none is chosen."""
+    from sandbox_skills.controller.controller import Controller  # noqa: PLC0415  # likewise
+
+    options = settings.model.controller_options(instructions=instructions)
+    return Controller(client, options, toolbox=toolbox, tools=tools, hooks=hooks)
 
 
 def docker_client(settings: Settings) -> docker.APIClient:

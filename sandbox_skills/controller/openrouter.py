@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
@@ -17,11 +16,12 @@ import httpx
 
 from sandbox_skills.controller.answers import read_answer
 from sandbox_skills.controller.chat import ChatWire
+from sandbox_skills.controller.client_options import ClientOptions
 from sandbox_skills.controller.events import TurnRestarted
 from sandbox_skills.controller.failures import failure_of
 from sandbox_skills.controller.json_values import parsed
 from sandbox_skills.controller.responses import ResponsesWire
-from sandbox_skills.controller.retries import RetryPolicy
+from sandbox_skills.controller.retries import retrying
 from sandbox_skills.errors import (
     ModelError,
     ModelRefusedError,
@@ -33,7 +33,7 @@ from sandbox_skills.spec import MIB
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable
-    from typing import Literal, Self
+    from typing import Self
 
     from sandbox_skills.controller.events import ModelDelta
     from sandbox_skills.controller.request import ModelRequest
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
     Listener = Callable[[ModelDelta | TurnRestarted], None]
 
-OPENROUTER = "https://openrouter.ai/api/v1"
-
 MAX_ERROR = MIB
 """Bytes read of an error's body: an edge's page is a few KiB."""
 
@@ -51,26 +49,6 @@ DRAIN_SECONDS = 0.02
 """Less than a new connection with its encryption costs."""
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-
-
-@dataclass(frozen=True, slots=True)
-class ClientOptions:
-    """How a server is reached. Times in seconds: to connect, between two pieces of an answer, for all of it.
-
-    `referer` and `title` name the program to OpenRouter. `ca_file` holds certificates to trust beside the usual ones.
-    """
-
-    base_url: str = OPENROUTER
-    api_key: str = field(default="", repr=False)
-    wire: Literal["responses", "chat"] = "responses"
-    stream: bool = True
-    connect_seconds: float = 10.0
-    idle_seconds: float = 120.0
-    answer_seconds: float = 900.0
-    retry: RetryPolicy = field(default_factory=RetryPolicy)
-    referer: str = ""
-    title: str = "sandbox-skills"
-    proxy: str | None = None
 
 
 class OpenRouterClient:
@@ -111,7 +89,7 @@ class OpenRouterClient:
             if listener is not None:
                 listener(delta)
 
-        async for attempt in self._options.retry.retrying():
+        async for attempt in retrying(self._options.retry):
             with attempt:
                 try:
                     return await self._once(request, hear)

@@ -11,13 +11,14 @@ from pydantic import ValidationError
 
 from sandbox_skills.errors import SettingsError
 from sandbox_skills.settings.environment import current_directory, process_environment
-from sandbox_skills.settings.model import PATHS, Settings, setting_names
+from sandbox_skills.settings.model import PATHS, SECRETS, Settings, setting_names
 from sandbox_skills.settings.sources import (
     EXTRA_ROOT_VARIABLE,
     PREFIX,
     Given,
     environment_layer,
     file_layer,
+    openrouter_key,
     with_extra_root,
 )
 
@@ -42,6 +43,8 @@ def load_settings(
     given = file_layer(config, variables) | environment_layer(variables)
     if root := variables.get(EXTRA_ROOT_VARIABLE):
         given["skills.roots"] = with_extra_root(given.get("skills.roots"), root)
+    if (key := openrouter_key(given, variables)) is not None:
+        given["model.api_key"] = key
     here = current_directory()
     given |= {n: Given(v, "command line", here) for n, v in (overrides or {}).items() if v is not None}
     if unknown := [_unknown(name, item.origin) for name, item in given.items() if name not in KNOWN]:
@@ -90,5 +93,5 @@ def _faults(error: ValidationError, given: Mapping[str, Given]) -> Iterator[str]
         origin = next(
             (g.origin for n, g in given.items() if n == name or n.startswith(f"{name}.")), "default"
         )
-        shown = f" (got {str(fault['input'])[:80]!r})" if name in given else ""
+        shown = f" (got {str(fault['input'])[:80]!r})" if name in given and name not in SECRETS else ""
         yield f"{origin}: {name}: {fault['msg']}{shown}"

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path  # noqa: TC003  # pydantic reads annotations when the program runs
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import platformdirs
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ByteSize,
-    ConfigDict,
-    Field,
-    TypeAdapter,
-    model_validator,
-)
+from pydantic import BaseModel, Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from sandbox_skills.artifacts.store import DAY_SECONDS, ArtifactQuota, RetentionPolicy
 from sandbox_skills.catalog.scan import MAX_DIRECTORIES
+from sandbox_skills.settings.model_section import ModelSettings
+from sandbox_skills.settings.section import AbsolutePath, Count, Seconds, Section, Size
 from sandbox_skills.spec import CollectLimits, Limits, SandboxLimits
 from sandbox_skills.telemetry import audit_file
 from sandbox_skills.workspace.inputs import InputLimits
@@ -38,6 +31,9 @@ PATHS = frozenset(
 )
 """Settings whose values are paths: one in a file is relative to the folder of that file."""
 
+SECRETS = frozenset({"model.api_key"})
+"""Settings whose values are shown nowhere."""
+
 _BOX = SandboxLimits()
 _RUN = Limits()
 _COLLECT = CollectLimits()
@@ -51,24 +47,7 @@ def default_data_dir() -> Path:
     return platformdirs.user_data_path(APP)
 
 
-def _absolute(path: Path) -> Path:
-    if not path.is_absolute() or "\0" in str(path):
-        raise ValueError("must be an absolute path")
-    return path
-
-
-AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
-Size = Annotated[int, BeforeValidator(TypeAdapter(ByteSize).validate_python), Field(gt=0)]
-"""Bytes, as a number or as text such as `256MiB`."""
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(gt=0)]
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class SkillsSettings(_Section):
+class SkillsSettings(Section):
     """Where skills are looked for, and which of them counts. No roots: the catalog's own defaults.
 
     `lock` None: `skills.lock` in the data directory.
@@ -81,7 +60,7 @@ class SkillsSettings(_Section):
     lock: AbsolutePath | None = None
 
 
-class DockerSettings(_Section):
+class DockerSettings(Section):
     """How the Docker Engine is reached and what is asked of it. None: as `DOCKER_*` or the daemon has it."""
 
     host: str | None = None
@@ -93,7 +72,7 @@ class DockerSettings(_Section):
     timeout_seconds: Seconds = 60.0
 
 
-class ImageSettings(_Section):
+class ImageSettings(Section):
     """Which runner image boxes are made from; `name` is an image of the user's own."""
 
     name: str | None = None
@@ -101,7 +80,7 @@ class ImageSettings(_Section):
     base: Literal["auto", "registry", "bootstrap"] = "auto"
 
 
-class SandboxSettings(_Section):
+class SandboxSettings(Section):
     """Ceilings of one box, as `spec.SandboxLimits`."""
 
     memory: Size = _BOX.memory
@@ -115,7 +94,7 @@ class SandboxSettings(_Section):
     file_bytes: Size = _BOX.file_bytes
 
 
-class RunSettings(_Section):
+class RunSettings(Section):
     """Ceilings of one run, as `spec.Limits`, and the longest time that a caller may ask for."""
 
     wall_seconds: Seconds = _RUN.wall_seconds
@@ -132,7 +111,7 @@ class RunSettings(_Section):
         return self
 
 
-class CollectSettings(_Section):
+class CollectSettings(Section):
     """Ceilings of one collection, as `spec.CollectLimits`."""
 
     files: Count = _COLLECT.files
@@ -140,7 +119,7 @@ class CollectSettings(_Section):
     total_bytes: Size = _COLLECT.total_bytes
 
 
-class InputsSettings(_Section):
+class InputsSettings(Section):
     """What runs are given, as `workspace.InputLimits`, and the host folders that a model may name with `host://`."""
 
     host_roots: tuple[AbsolutePath, ...] = ()
@@ -149,7 +128,7 @@ class InputsSettings(_Section):
     max_total_bytes: Size = _INPUTS.total_bytes
 
 
-class SessionSettings(_Section):
+class SessionSettings(Section):
     """How long sessions last and what one takes at a time, as `workspace.SessionPolicy`."""
 
     idle_seconds: Seconds = _SESSION.idle_seconds
@@ -162,7 +141,7 @@ class SessionSettings(_Section):
     kept_bytes: Size = _SESSION.kept_bytes
 
 
-class AuditSettings(_Section):
+class AuditSettings(Section):
     """Whether every run is written down in `audit/runs.jsonl` of the data directory, and how much of that is kept."""
 
     enabled: bool = True
@@ -170,14 +149,14 @@ class AuditSettings(_Section):
     kept_files: Count = audit_file.KEPT_FILES
 
 
-class PoolSettings(_Section):
+class PoolSettings(Section):
     """Boxes started ahead. 0 boxes by default: a command that runs once would only throw them away."""
 
     size: Annotated[int, Field(ge=0, le=64)] = 0
     max_age_seconds: Seconds = 600.0
 
 
-class StoreSettings(_Section):
+class StoreSettings(Section):
     """Where staged skills lie, and what `gc` leaves of those that nothing uses. None: see `wiring.store_root`."""
 
     dir: AbsolutePath | None = None
@@ -185,7 +164,7 @@ class StoreSettings(_Section):
     max_bytes: Size = 2 * 1024**3
 
 
-class ArtifactsSettings(_Section):
+class ArtifactsSettings(Section):
     """What one tenant may keep, as `artifacts.ArtifactQuota`, and for how long. Null age: for ever."""
 
     max_age_days: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = 90.0
@@ -212,6 +191,7 @@ class Settings(BaseSettings):
     inputs: InputsSettings = InputsSettings()
     session: SessionSettings = SessionSettings()
     audit: AuditSettings = AuditSettings()
+    model: ModelSettings = ModelSettings()
 
     @classmethod
     def sections(cls) -> frozenset[str]:
@@ -282,7 +262,7 @@ class Settings(BaseSettings):
 def setting_names(model: type[BaseModel] = Settings) -> Iterator[str]:
     """Yields the dotted name of every setting, in the order of the model."""
     for name, field in model.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, _Section):
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
             yield from (f"{name}.{inner}" for inner in setting_names(field.annotation))
         else:
             yield name

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 import platformdirs
 import yaml
 
+from sandbox_skills.controller.client_options import OPENROUTER
 from sandbox_skills.errors import SettingsError
 from sandbox_skills.settings.environment import current_directory, read_text
 from sandbox_skills.settings.model import APP, Settings
@@ -22,6 +23,9 @@ CONFIG_VARIABLE = "SANDBOX_SKILLS_CONFIG"
 
 EXTRA_ROOT_VARIABLE = "SKILLS_ROOT"
 """The name other skill hosts use: adds one root to those of the environment or the file."""
+
+OPENROUTER_KEY_VARIABLE = "OPENROUTER_API_KEY"
+"""The name other programs use for OpenRouter's key."""
 
 MAX_DEPTH = 8
 """Settings are three deep; PyYAML's time grows with the square of the depth, 4 s for 5,000."""
@@ -59,6 +63,15 @@ def with_extra_root(given: Given | None, root: str) -> Given:
         return Given([extra], EXTRA_ROOT_VARIABLE, current_directory())
     value: object = given.value
     return replace(given, value=[*cast("list[object]", value), extra]) if isinstance(value, list) else given
+
+
+def openrouter_key(given: Mapping[str, Given], variables: Mapping[str, str]) -> Given | None:
+    """Returns the key that other programs use too, where none is given and it would go to nobody but OpenRouter."""
+    key = variables.get(OPENROUTER_KEY_VARIABLE)
+    address = given["model.base_url"].value if "model.base_url" in given else OPENROUTER
+    if not key or "model.api_key" in given or address != OPENROUTER:
+        return None
+    return Given(key, OPENROUTER_KEY_VARIABLE, current_directory())
 
 
 def file_layer(config: Path | None, variables: Mapping[str, str]) -> dict[str, Given]:

@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from sandbox_skills.artifacts import ArtifactQuota, RetentionPolicy
+from sandbox_skills.controller.client_options import ClientOptions
+from sandbox_skills.controller.options import ControllerOptions
+from sandbox_skills.controller.request import NamedTool
 from sandbox_skills.errors import SettingsError
 from sandbox_skills.settings import Settings, load_settings, setting_names, user_config_file
 from sandbox_skills.settings.model import PATHS
@@ -262,3 +265,44 @@ def test_bad_variable_is_named() -> None:
 
 def test_bad_option_is_named() -> None:
     assert fault(engine="podman").startswith("command line: engine: ")
+
+
+def test_the_usual_key_counts_for_openrouter_alone() -> None:
+    environ = {"OPENROUTER_API_KEY": "sk-usual"}
+    assert load_settings(environ=environ).model.client_options().api_key == "sk-usual"
+    elsewhere = {**environ, "SANDBOX_SKILLS_MODEL__BASE_URL": "https://models.example/v1"}
+    assert load_settings(environ=elsewhere).model.client_options().api_key == ""
+    own = {**environ, "SANDBOX_SKILLS_MODEL__API_KEY": "sk-own"}
+    assert load_settings(environ=own).model.client_options().api_key == "sk-own"
+
+
+def test_the_key_is_shown_nowhere(config: Path) -> None:
+    config.write_text("model: {api_key: [sk-secret]}\n")
+    assert "sk-secret" not in fault(config)
+    settings = load_settings({"model.api_key": "sk-secret"}, environ={})
+    assert "sk-secret" not in f"{settings!r} {settings.model.client_options()!r} {settings.model_dump()}"
+
+
+def test_what_is_asked_of_a_model_is_as_the_settings_say(config: Path) -> None:
+    given = {
+        "model.name": "a/b",
+        "model.provider": '{"order": ["x"]}',
+        "model.tool_choice": "look",
+        "model.max_cost": 0.5,
+        "model.base_url": "http://127.0.0.1:1/v1",
+    }
+    options = load_settings(given, environ={}).model.controller_options(instructions="Be brief.")
+    assert options == ControllerOptions(
+        "a/b",
+        instructions="Be brief.",
+        provider={"order": ["x"]},
+        tool_choice=NamedTool("look"),
+        max_cost=0.5,
+        sticky=False,
+    )
+    assert options.provider == {"order": ["x"]}
+    default = load_settings({"model.name": "a/b"}, environ={}).model
+    assert default.controller_options() == ControllerOptions("a/b")
+    assert default.client_options() == ClientOptions()
+    config.write_text("model: {provider: order}\n")
+    assert f"{config}:1: model.provider: Value error, must be a JSON object" in fault(config)

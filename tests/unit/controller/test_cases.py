@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
+from sandbox_skills.controller.client_options import ClientOptions
 from sandbox_skills.controller.controller import Controller
 from sandbox_skills.controller.history import DROPPED
-from sandbox_skills.controller.openrouter import ClientOptions, OpenRouterClient
+from sandbox_skills.controller.openrouter import OpenRouterClient
 from sandbox_skills.controller.options import ControllerOptions
 from sandbox_skills.controller.own_tools import OwnTool, function_tool
 from sandbox_skills.controller.request import with_few_marks

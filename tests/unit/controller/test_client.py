@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
+from sandbox_skills.controller.client_options import ClientOptions, RetryPolicy
 from sandbox_skills.controller.events import ReasoningDelta, TextDelta, TurnRestarted
-from sandbox_skills.controller.openrouter import ClientOptions, OpenRouterClient
+from sandbox_skills.controller.openrouter import OpenRouterClient
 from sandbox_skills.controller.request import ModelRequest, NamedTool, ToolDefinition
-from sandbox_skills.controller.retries import RetryPolicy
 from sandbox_skills.controller.turn import text_of
 from sandbox_skills.errors import (
     BudgetError,

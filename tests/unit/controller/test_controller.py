@@ -10,10 +10,11 @@ import anyio
 import pytest
 from opentelemetry.trace import SpanKind
 
+from sandbox_skills.controller.client_options import ClientOptions
 from sandbox_skills.controller.controller import Controller, Decisions
 from sandbox_skills.controller.events import Done, ToolFinished, ToolOutput
 from sandbox_skills.controller.hooks import Hooks
-from sandbox_skills.controller.openrouter import ClientOptions, OpenRouterClient
+from sandbox_skills.controller.openrouter import OpenRouterClient
 from sandbox_skills.controller.options import ControllerOptions
 from sandbox_skills.controller.own_tools import OwnTool, function_tool
 from sandbox_skills.controller.session import LOADED

@@ -1,0 +1,43 @@
+"""How a server of models is reached, and how often it is asked again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+OPENROUTER = "https://openrouter.ai/api/v1"
+
+WireName: TypeAlias = Literal["responses", "chat"]
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """The budget of one request, in attempts and in seconds from its beginning, and its waits in seconds.
+
+    A wait that a provider asks for is kept, however long, or the request is given up where it would end too late.
+    """
+
+    attempts: int = 4
+    seconds: float = 120.0
+    first_wait: float = 0.5
+    longest_wait: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ClientOptions:
+    """How a server is reached. Times in seconds: to connect, between two pieces of an answer, for all of it.
+
+    `referer` and `title` name the program to OpenRouter. `proxy` is an address; the environment's does not count.
+    """
+
+    base_url: str = OPENROUTER
+    api_key: str = field(default="", repr=False)
+    wire: WireName = "responses"
+    stream: bool = True
+    connect_seconds: float = 10.0
+    idle_seconds: float = 120.0
+    answer_seconds: float = 900.0
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    referer: str = ""
+    title: str = "sandbox-skills"
+    proxy: str | None = None
