@@ -1,0 +1,93 @@
+"""What bubblewrap is told: from the parts of a box to its argument list. Pure.
+
+The list says everything that decides isolation but what bubblewrap cannot do, which the launcher does before it
+(`launcher.py`): the box's own uid, its cgroups and limits, and file systems with a size and a number of inodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sandbox_skills.engines.box import RUNNER_ARGV, SHM, TMP
+from sandbox_skills.engines.bubblewrap.launcher import FILTER
+from sandbox_skills.spec import SKILLS, WORKSPACE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STAGE = "/tmp"  # noqa: S108  # covered in the box's own namespace: a directory that every host has
+"""Below this the launcher lays out the parts of a box. The host's own `/tmp` is not touched."""
+
+ROOT, STORE, WORK, SCRATCH, SHARED = "root", "skills", "workspace", "tmp", "shm"
+"""The parts, by their names below STAGE."""
+
+CGROUPS = "/sys/fs/cgroup"
+
+MASKED_DIRECTORIES = ("/proc/acpi", "/proc/scsi")
+MASKED_FILES = (
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/latency_stats",
+    "/proc/sched_debug",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+)
+"""What Docker hides of /proc: it tells of the host. Bubblewrap itself makes /proc/sys and its like read-only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What differs between boxes and hosts. `groups` maps places below /sys/fs/cgroup to the box's own groups there.
+
+    `masked` are the paths of MASKED_DIRECTORIES and MASKED_FILES that this kernel has; `lock_namespaces` is whether
+    bubblewrap knows how to forbid user namespaces in the box, which the filter does anyway.
+    """
+
+    uid: int
+    groups: Mapping[str, str]
+    masked: frozenset[str] = frozenset()
+    lock_namespaces: bool = True
+
+
+def bwrap_arguments(parts: Parts) -> tuple[str, ...]:
+    """Returns the argument list that makes the box, the program's own name first."""
+    return (
+        "bwrap",
+        *_namespaces(parts),
+        *("--as-pid-1", "--die-with-parent", "--new-session"),
+        *("--cap-drop", "ALL", "--seccomp", str(FILTER)),
+        *("--ro-bind", f"{STAGE}/{ROOT}", "/"),
+        *_proc(parts.masked),
+        *("--dev", "/dev", "--bind", f"{STAGE}/{SHARED}", SHM, "--remount-ro", "/dev"),
+        *_sys(parts.groups),
+        *("--bind", f"{STAGE}/{WORK}", str(WORKSPACE)),
+        *("--bind", f"{STAGE}/{SCRATCH}", TMP),
+        *("--ro-bind", f"{STAGE}/{STORE}", str(SKILLS)),
+        *("--chdir", "/", "--"),
+        *RUNNER_ARGV,
+    )
+
+
+def _namespaces(parts: Parts) -> tuple[str, ...]:
+    # No --unshare-ipc: the launcher has made that namespace, to set its limits.
+    own = ("--unshare-user", "--uid", str(parts.uid), "--gid", str(parts.uid))
+    others = ("--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup", "--hostname", "sandbox")
+    return (*own, *(("--disable-userns",) if parts.lock_namespaces else ()), *others)
+
+
+def _proc(masked: frozenset[str]) -> tuple[str, ...]:
+    words = ["--proc", "/proc"]
+    for path in (path for path in MASKED_DIRECTORIES if path in masked):
+        words += ["--tmpfs", path, "--remount-ro", path]
+    for path in (path for path in MASKED_FILES if path in masked):
+        words += ["--ro-bind", "/dev/null", path]
+    return tuple(words)
+
+
+def _sys(groups: Mapping[str, str]) -> tuple[str, ...]:
+    """A /sys with nothing but the box's own groups: the runner reads its limits and counters there."""
+    words = ["--tmpfs", "/sys", "--dir", CGROUPS]
+    for place, group in sorted(groups.items()):
+        words += ["--ro-bind", group, f"{CGROUPS}/{place}".rstrip("/")]
+    return (*words, "--remount-ro", "/sys")

@@ -1,0 +1,165 @@
+"""What the launcher is told about one box: from a spec to an order, and what a host can guarantee. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sandbox_skills.engines.box import (
+    ARCHITECTURES,
+    ENVIRONMENT,
+    IPC_SYSCTLS,
+    SHM_INODES,
+    TMP_INODES,
+    check_spec,
+)
+from sandbox_skills.engines.bubblewrap.arguments import (
+    ROOT,
+    SCRATCH,
+    SHARED,
+    STAGE,
+    STORE,
+    WORK,
+    Parts,
+    bwrap_arguments,
+)
+from sandbox_skills.engines.bubblewrap.cgroup import CONTROLLERS, Hierarchy, files
+from sandbox_skills.errors import SettingsError
+from sandbox_skills.spec import BASE_GUARANTEES, Guarantee
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sandbox_skills.spec import SandboxId, SandboxLimits, SandboxSpec
+
+GROUP_PREFIX = "sandbox-skills-"
+"""Begins the name of every cgroup of ours; the instance stands behind it, then the sandbox."""
+
+OOM_SCORE_ADJ = 500
+"""As in a container: the kernel takes a box before it takes a program of the host."""
+
+NO_CGROUP = "this process may not make a cgroup with the {} controller"
+
+SHARED_UID = "boxes of a user who is not root have that user's uid outside, all of them the same"
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What boxes are made with here. `version` is bubblewrap's, `masked` what of /proc is there to be hidden."""
+
+    program: Path
+    version: tuple[int, ...]
+    machine: str
+    uid: int
+    gid: int
+    cpus: int
+    hierarchies: tuple[Hierarchy, ...] = ()
+    masked: frozenset[str] = field(default_factory=frozenset[str])
+
+    @property
+    def is_root(self) -> bool:
+        """Whether a box can have a uid that nobody else has."""
+        return self.uid == 0
+
+
+LOCKS_NAMESPACES = (0, 8)
+"""The first bubblewrap with --disable-userns."""
+
+
+def lost_guarantees(host: Host) -> dict[Guarantee, str]:
+    """Returns what this host cannot enforce, each with the reason."""
+    limited = {name for hierarchy in host.hierarchies for name in hierarchy.controllers}
+    lost = {
+        guarantee: NO_CGROUP.format(name) for name, guarantee in CONTROLLERS.items() if name not in limited
+    }
+    if not host.is_root:
+        lost[Guarantee.OWN_UID] = SHARED_UID
+    if host.machine not in ARCHITECTURES:
+        lost[Guarantee.SECCOMP] = f"the filter does not cover {host.machine}"
+    return lost
+
+
+def guarantees(host: Host) -> frozenset[Guarantee]:
+    """Returns what this host enforces; a profile of AppArmor and a kernel of its own are not among it."""
+    return BASE_GUARANTEES - lost_guarantees(host).keys()
+
+
+def order(
+    spec: SandboxSpec,
+    *,
+    host: Host,
+    root: Path,
+    store: Path | None,
+    uid: int,
+    sandbox_id: SandboxId,
+    instance: str,
+) -> dict[str, Any]:
+    """Returns the order for one box; `root` is its root file system, `store` the staged skills.
+
+    Raises SettingsError for limits or a time to live that no box can have here.
+    """
+    check_spec(spec, uid)
+    if spec.limits.cpus > host.cpus:
+        raise SettingsError(
+            f"sandbox.cpus is more than this host has: {host.cpus}",
+            hint=f"set sandbox.cpus to {host.cpus} or less",
+        )
+    groups = [_group(hierarchy, spec.limits, instance, sandbox_id) for hierarchy in host.hierarchies]
+    shown = {
+        place: group["path"]
+        for hierarchy, group in zip(host.hierarchies, groups, strict=True)
+        for place in hierarchy.places
+    }
+    parts = Parts(uid, shown, host.masked, lock_namespaces=host.version >= LOCKS_NAMESPACES)
+    return {
+        "id": sandbox_id,
+        "ttl": spec.ttl_seconds,
+        "groups": groups,
+        "sysctls": {f"/proc/sys/{name.replace('.', '/')}": value for name, value in IPC_SYSCTLS.items()},
+        "stage": STAGE,
+        "binds": [[str(root), ROOT], *([[str(store), STORE]] if store else [])],
+        "tmpfs": _tmpfs(spec.limits, uid, has_store=store is not None),
+        "uid": uid,
+        "outer": None if host.is_root else [host.uid, host.gid],
+        "rlimits": _rlimits(spec.limits, host),
+        "oom_score_adj": OOM_SCORE_ADJ,
+        "program": str(host.program),
+        "argv": bwrap_arguments(parts),
+        "env": ENVIRONMENT,
+    }
+
+
+def _group(
+    hierarchy: Hierarchy, limits: SandboxLimits, instance: str, sandbox_id: SandboxId
+) -> dict[str, Any]:
+    return {
+        "path": str(hierarchy.parent / f"{GROUP_PREFIX}{instance}-{sandbox_id}"),
+        "files": [[file.name, file.value, file.optional] for file in files(hierarchy, limits)],
+        "oom": hierarchy.oom_file,
+    }
+
+
+def _tmpfs(limits: SandboxLimits, uid: int, *, has_store: bool) -> list[list[str]]:
+    sizes = (
+        (WORK, limits.workspace_bytes, limits.workspace_inodes),
+        (SCRATCH, limits.tmp_bytes, TMP_INODES),
+        (SHARED, limits.shm_bytes, SHM_INODES),
+    )
+    writable = [
+        [name, f"size={size},nr_inodes={inodes},mode=0700,uid={uid},gid={uid}"]
+        for name, size, inodes in sizes
+    ]
+    return [*writable, *([] if has_store else [[STORE, "size=4k,nr_inodes=1,mode=0555"]])]
+
+
+def _rlimits(limits: SandboxLimits, host: Host) -> dict[str, int]:
+    """What a process may have. Where no cgroup limits the box, what rlimits can do for each process, or each uid."""
+    limited = {name for hierarchy in host.hierarchies for name in hierarchy.controllers}
+    own = {"nofile": limits.open_files, "fsize": limits.file_bytes, "core": 0}
+    if "memory" not in limited:
+        own["data"] = limits.memory
+    if (
+        "pids" not in limited and host.is_root
+    ):  # of another user's uid it would count what he runs outside, too
+        own["nproc"] = limits.pids
+    return own
