@@ -19,7 +19,7 @@ from sandbox_skills.engines.bubblewrap.faults import explained
 from sandbox_skills.engines.bubblewrap.host import look
 from sandbox_skills.engines.bubblewrap.launch import Launch
 from sandbox_skills.engines.bubblewrap.leftovers import Leftover, leftovers, remove
-from sandbox_skills.engines.bubblewrap.order import Host, guarantees, lost_guarantees, order
+from sandbox_skills.engines.bubblewrap.order import Host, guarantees, lost_guarantees, order, stage
 from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.engines.channel import StreamProtocol
 from sandbox_skills.engines.classify import Death
@@ -168,7 +168,7 @@ class BubblewrapEngine:
                 self._instance = Instance(self._instances)
                 await self._reap_first()
             if self._launch is None or not self._launch.alive:
-                await self._start_launcher(host)
+                await self._start_launcher(host, root)
             assert self._launch is not None
             return _Setup(self._options, host, self._launch, self._instance.id, root, self._checked)
 
@@ -179,11 +179,12 @@ class BubblewrapEngine:
             self._root = await anyio.to_thread.run_sync(self._held.enter_context, entered)
         return self._root
 
-    async def _start_launcher(self, host: Host) -> None:
+    async def _start_launcher(self, host: Host, root: rootfs.RootFileSystem) -> None:
         if self._launch is not None:
             await self._launch.aclose()
         self._checked.clear()
         self._launch = Launch(program(host.machine))
+        await self._launch.prepare(stage(host, root.path, self._options.skills_dir))
 
     async def _reap_first(self) -> None:
         """Removes what processes left that were killed together with their launcher: a look at one directory."""
@@ -227,8 +228,6 @@ class _Box:
         asked = order(
             spec,
             host=setup.host,
-            root=setup.root.path,
-            store=setup.options.skills_dir,
             uid=self._uid,
             sandbox_id=self.id,
             instance=setup.instance,

@@ -59,6 +59,10 @@ class Launch:
         """Whether the launcher was there when last heard of."""
         return self._control.fileno() >= 0
 
+    async def prepare(self, plan: Mapping[str, Any]) -> None:
+        """Has the stage set up; a fault of that is told of every box. Raises SandboxLostError."""
+        await self._send({"prepare": plan})
+
     async def start(self, order: Mapping[str, Any], channel: socket.socket) -> None:
         """Has a box made that has `channel` as its standard input and output. Raises SandboxLostError."""
         self._boxes[order["id"]] = self._loop.create_future()

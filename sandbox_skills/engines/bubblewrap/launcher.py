@@ -7,13 +7,15 @@ The engine starts this file once, and holds the other end of a socket. Why a pro
 and exec (namespaces, mounts, another uid) is nothing that a program with threads may do; bubblewrap's boxes die with
 the *thread* that started them; and somebody must be left to clean up when the engine's process is killed.
 
-**Orders** come as one JSON datagram each: `start`, with the channel's end as a descriptor beside it, or `end`. What a
-box is made of was decided by the engine (`order.py`); nothing is decided here. **Answers** are one datagram for each
-box, when nothing is left of it: its exit code, whether the kernel killed for memory lately, its last words.
+**Orders** come as one JSON datagram each: `prepare` once, then `start`, with the channel's end as a descriptor beside
+it, or `end`. What a box is made of was decided by the engine (`order.py`); nothing is decided here. **Answers** are one
+datagram for each box, when nothing is left of it: its exit code, whether the kernel killed for memory lately, its last
+words.
 
-**A child** joins the box's cgroups, takes a mount and an IPC namespace of its own, lays out what the box is made of
-below one tmpfs, gives up its rights and becomes bubblewrap. Everything it made is in its own namespaces, so it goes
-with the last process of the box, and nothing has to be unmounted by anyone.
+**The stage** is a directory in a mount namespace of the launcher's own, with all that boxes share: the root file system
+and the skills. **A child** joins the box's cgroups, takes a mount and an IPC namespace of its own, adds what only this
+box has, gives up its rights and becomes bubblewrap. What was mounted goes with the last process of a namespace, so
+nobody has to unmount anything.
 
 **The end** of a box is the death of its first process, which takes all others with it; bubblewrap ends after that.
 Then the cgroups are removed. When the socket ends, so does every box, and then the launcher.
@@ -64,7 +66,7 @@ FILTER = 3
 """The descriptor on which bubblewrap is told to find the seccomp filter."""
 
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER = 0x20000, 0x8000000, 0x10000000
-MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 4096, 16384, 1 << 18
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 4096, 16384, 1 << 18
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 RLIMITS = {
@@ -145,6 +147,50 @@ def oom_kills(groups: list[dict[str, Any]]) -> int:
     return 0
 
 
+# --- The stage ------------------------------------------------------------------------------------------------------
+
+
+def prepare(plan: dict[str, Any]) -> None:
+    """Sets up the stage; who is not root does it in a user namespace that allows it. Raises OSError."""
+    outer = plan["outer"]
+    call("unshare", CLONE_NEWNS | (CLONE_NEWUSER if outer else 0))
+    if outer:
+        write("/proc/self/setgroups", "deny")
+        write("/proc/self/uid_map", f"{outer[0]} {outer[0]} 1")
+        write("/proc/self/gid_map", f"{outer[1]} {outer[1]} 1")
+    stage = plan["stage"]
+    # Opened first: they may lie below the directory that is about to be covered.
+    root = os.open(plan["root"], os.O_PATH | os.O_CLOEXEC)
+    store = os.open(plan["store"], os.O_PATH | os.O_CLOEXEC) if plan["store"] else None
+    call("mount", b"none", b"/", None, MS_REC | MS_PRIVATE, None)
+    call("mount", b"tmpfs", stage.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, b"size=64k,mode=0755")
+    for name in plan["parts"]:
+        os.mkdir(f"{stage}/{name}")
+    mount_root(root, f"{stage}/root".encode(), f"{stage}/skills".encode())
+    if store is not None:
+        call("mount", b"/proc/self/fd/%d" % store, f"{stage}/skills".encode(), None, MS_BIND, None)
+
+
+def mount_root(descriptor: int, target: bytes, empty: bytes) -> None:
+    """Mounts the root file system under a name that tells nothing of the host's directories, where the kernel can.
+
+    A bind mount has its source's path in every mount table. An overlay has what it was told; it needs a second
+    directory, and finds nothing in it.
+    """
+    source = b"/proc/self/fd/%d" % descriptor
+    try:
+        call(
+            "mount",
+            b"root",
+            target,
+            b"overlay",
+            MS_RDONLY | MS_NOSUID | MS_NODEV,
+            b"lowerdir=%s:%s" % (source, empty),
+        )
+    except OSError:
+        call("mount", source, target, None, MS_BIND, None)
+
+
 # --- The child ------------------------------------------------------------------------------------------------------
 
 
@@ -154,8 +200,10 @@ def become_box(order: dict[str, Any], channel: int, words: int, filter_: int) ->
     for group in order["groups"]:
         write(f"{group['path']}/cgroup.procs", "0")
     write("/proc/self/oom_score_adj", str(order["oom_score_adj"]))
-    enter_namespaces(order)
-    lay_out(order)
+    call("unshare", CLONE_NEWNS | CLONE_NEWIPC)
+    limit_ipc(order)
+    for path, options in order["tmpfs"]:
+        call("mount", b"tmpfs", path.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, options.encode())
     take_descriptors(channel, words, filter_)
     for name, value in order["rlimits"].items():
         lower_limit(RLIMITS[name], value)
@@ -163,37 +211,14 @@ def become_box(order: dict[str, Any], channel: int, words: int, filter_: int) ->
     os.execve(program, order["argv"], order["env"])  # noqa: S606  # no shell is wanted
 
 
-def enter_namespaces(order: dict[str, Any]) -> None:
-    """Takes a mount and an IPC namespace; who is not root, also a user namespace that allows it."""
-    namespaces = CLONE_NEWNS | CLONE_NEWIPC
-    if order["outer"] is None:
-        call("unshare", namespaces)
-    else:
-        call("unshare", namespaces | CLONE_NEWUSER)
-        write("/proc/self/setgroups", "deny")
-        write("/proc/self/uid_map", f"{order['uid']} {order['outer'][0]} 1")
-        write("/proc/self/gid_map", f"{order['uid']} {order['outer'][1]} 1")
+def limit_ipc(order: dict[str, Any]) -> None:
+    """Sets the limits of the box's own IPC namespace; in a user namespace most kernels do not let us."""
     for path, value in order["sysctls"].items():
         try:
             write(path, value)
         except OSError:
-            if order["outer"] is None:  # in a user namespace most kernels do not let it
+            if order["uid"] is not None:
                 raise
-
-
-def lay_out(order: dict[str, Any]) -> None:
-    """Puts what the box is made of below one directory, whose own content nobody in this namespace needs."""
-    stage = order["stage"]
-    # Opened first: they may lie below the directory that is about to be covered.
-    sources = [os.open(path, os.O_PATH | os.O_CLOEXEC) for path, _ in order["binds"]]
-    call("mount", b"none", b"/", None, MS_REC | MS_PRIVATE, None)
-    call("mount", b"tmpfs", stage.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, b"size=64k,mode=0755")
-    for source, (_, name) in zip(sources, order["binds"], strict=True):
-        os.mkdir(f"{stage}/{name}")
-        call("mount", b"/proc/self/fd/%d" % source, f"{stage}/{name}".encode(), None, MS_BIND, None)
-    for name, options in order["tmpfs"]:
-        os.mkdir(f"{stage}/{name}")
-        call("mount", b"tmpfs", f"{stage}/{name}".encode(), b"tmpfs", MS_NOSUID | MS_NODEV, options.encode())
 
 
 def take_descriptors(channel: int, words: int, filter_: int) -> None:
@@ -211,11 +236,12 @@ def lower_limit(which: int, value: int) -> None:
 
 
 def drop_rights(order: dict[str, Any]) -> None:
-    """Becomes the box's uid; who is not root has it already, and loses what the user namespace gave with the exec."""
-    if order["outer"] is None:
+    """Becomes the box's uid. Who is not root (`uid` null) keeps his own, and loses with the exec what he has here."""
+    uid = order["uid"]
+    if uid is not None:
         os.setgroups([])
-        os.setresgid(order["uid"], order["uid"], order["uid"])
-        os.setresuid(order["uid"], order["uid"], order["uid"])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
     call("prctl", PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
@@ -312,6 +338,11 @@ class Box:
         return said.decode("utf-8", "replace")
 
 
+def not_made(box: Box, words: str) -> dict[str, object]:
+    """Returns what is told of a box that could not be started."""
+    return {"id": box.id, "code": None, "oom": False, "words": words}
+
+
 class Launcher:
     """The loop: orders, deaths, and the end of both."""
 
@@ -323,6 +354,7 @@ class Launcher:
         self._poll.register(control, select.POLLIN)
         self._handles: dict[int, Box] = {}
         self._leaving = 0.0
+        self._fault = ""
 
     def serve(self) -> None:
         """Works until the socket has ended and no box is left."""
@@ -351,7 +383,9 @@ class Launcher:
             return
         message = json.loads(data)
         try:
-            if "start" in message:
+            if "prepare" in message:
+                self._prepare(message["prepare"])
+            elif "start" in message:
                 self._start(message["start"], descriptors[0])
             elif box := self._boxes.get(message["end"]):
                 box.end()
@@ -359,12 +393,21 @@ class Launcher:
             for descriptor in descriptors:
                 os.close(descriptor)
 
+    def _prepare(self, plan: dict[str, Any]) -> None:
+        try:
+            prepare(plan)
+        except OSError as error:
+            self._fault = f"{error}"
+
     def _start(self, order: dict[str, Any], channel: int) -> None:
         box = Box(order)
+        if self._fault:
+            self._say(not_made(box, self._fault))
+            return
         try:
             box.start(channel, self._filter)
         except OSError as error:
-            self._say({"id": box.id, "code": None, "oom": False, "words": str(error)})
+            self._say(not_made(box, str(error)))
             return
         self._boxes[box.id] = box
         assert box.handle is not None

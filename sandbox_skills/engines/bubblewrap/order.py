@@ -84,17 +84,19 @@ def guarantees(host: Host) -> frozenset[Guarantee]:
     return BASE_GUARANTEES - lost_guarantees(host).keys()
 
 
-def order(
-    spec: SandboxSpec,
-    *,
-    host: Host,
-    root: Path,
-    store: Path | None,
-    uid: int,
-    sandbox_id: SandboxId,
-    instance: str,
-) -> dict[str, Any]:
-    """Returns the order for one box; `root` is its root file system, `store` the staged skills.
+def stage(host: Host, root: Path, store: Path | None) -> dict[str, Any]:
+    """Returns what the launcher prepares once: `root` is the root file system, `store` the staged skills."""
+    return {
+        "stage": STAGE,
+        "parts": [ROOT, STORE, WORK, SCRATCH, SHARED],
+        "root": str(root),
+        "store": None if store is None else str(store),
+        "outer": None if host.is_root else [host.uid, host.gid],
+    }
+
+
+def order(spec: SandboxSpec, *, host: Host, uid: int, sandbox_id: SandboxId, instance: str) -> dict[str, Any]:
+    """Returns the order for one box.
 
     Raises SettingsError for limits or a time to live that no box can have here.
     """
@@ -116,11 +118,8 @@ def order(
         "ttl": spec.ttl_seconds,
         "groups": groups,
         "sysctls": {f"/proc/sys/{name.replace('.', '/')}": value for name, value in IPC_SYSCTLS.items()},
-        "stage": STAGE,
-        "binds": [[str(root), ROOT], *([[str(store), STORE]] if store else [])],
-        "tmpfs": _tmpfs(spec.limits, uid, has_store=store is not None),
-        "uid": uid,
-        "outer": None if host.is_root else [host.uid, host.gid],
+        "tmpfs": _tmpfs(spec.limits, *((uid, uid) if host.is_root else (host.uid, host.gid))),
+        "uid": uid if host.is_root else None,
         "rlimits": _rlimits(spec.limits, host),
         "oom_score_adj": OOM_SCORE_ADJ,
         "program": str(host.program),
@@ -139,17 +138,16 @@ def _group(
     }
 
 
-def _tmpfs(limits: SandboxLimits, uid: int, *, has_store: bool) -> list[list[str]]:
+def _tmpfs(limits: SandboxLimits, uid: int, gid: int) -> list[list[str]]:
     sizes = (
         (WORK, limits.workspace_bytes, limits.workspace_inodes),
         (SCRATCH, limits.tmp_bytes, TMP_INODES),
         (SHARED, limits.shm_bytes, SHM_INODES),
     )
-    writable = [
-        [name, f"size={size},nr_inodes={inodes},mode=0700,uid={uid},gid={uid}"]
+    return [
+        [f"{STAGE}/{name}", f"size={size},nr_inodes={inodes},mode=0700,uid={uid},gid={gid}"]
         for name, size, inodes in sizes
     ]
-    return [*writable, *([] if has_store else [[STORE, "size=4k,nr_inodes=1,mode=0555"]])]
 
 
 def _rlimits(limits: SandboxLimits, host: Host) -> dict[str, int]:
