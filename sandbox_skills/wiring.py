@@ -42,7 +42,7 @@ from sandbox_skills.workspace.sessions import SessionManager
 from sandbox_skills.workspace.staging import SkillStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 
     import docker
 
@@ -52,7 +52,11 @@ if TYPE_CHECKING:
     from sandbox_skills.controller.openrouter import OpenRouterClient
     from sandbox_skills.controller.own_tools import OwnTool
     from sandbox_skills.engines.base import Engine
+    from sandbox_skills.engines.bubblewrap import BubblewrapEngineOptions
+    from sandbox_skills.engines.docker import DockerEngineOptions
     from sandbox_skills.engines.doctor import DoctorOptions
+    from sandbox_skills.engines.local import LocalEngineOptions
+    from sandbox_skills.engines.select import EngineOptions
     from sandbox_skills.toolsets.base import Toolset
 
 
@@ -233,40 +237,75 @@ def _for_provider(settings: Settings, engine: str | None) -> Settings:
 
 def sandbox_spec(settings: Settings) -> SandboxSpec:
     """Returns the box that the settings describe; it demands all that the engine they name stands for."""
-    needs = BASE_GUARANTEES
-    if settings.engine == "fake":
-        needs = frozenset[Guarantee]()
-    elif settings.docker.apparmor == "required":
-        needs |= {Guarantee.APPARMOR}
-    if settings.docker.runtime == "runsc":
-        needs |= {Guarantee.KERNEL_BOUNDARY}
     longest = settings.run.wall_ceiling_seconds
     # A session ends its box itself; the label is for one whose owner is gone.
     ttl = max(3600.0, 2 * longest, settings.session.max_age_seconds + longest)
-    return SandboxSpec(limits=settings.sandbox_limits(), needs=needs, ttl_seconds=ttl)
+    return SandboxSpec(limits=settings.sandbox_limits(), needs=_needs(settings), ttl_seconds=ttl)
+
+
+def _needs(settings: Settings) -> frozenset[Guarantee]:
+    if settings.engine in {"fake", "local"}:
+        return frozenset()
+    if settings.engine == "bubblewrap":
+        return BASE_GUARANTEES - settings.bubblewrap.without
+    apparmor = {Guarantee.APPARMOR} if settings.docker.apparmor == "required" else set[Guarantee]()
+    boundary = {Guarantee.KERNEL_BOUNDARY} if settings.docker.runtime == "runsc" else set[Guarantee]()
+    return BASE_GUARANTEES | apparmor | boundary
 
 
 def engine(settings: Settings, store: SkillStore) -> Engine:
     """Returns the engine that the settings name, not yet connected, on the given store."""
     if settings.engine == "fake":
         return select("fake", concurrent_runs=settings.session.concurrent_runs)
+    return select(settings.engine, _OPTIONS[settings.engine](settings, store))
+
+
+def _docker(settings: Settings, store: SkillStore) -> DockerEngineOptions:
     from sandbox_skills.engines.docker import DockerEngineOptions  # noqa: PLC0415  # docker-py is slow to import
 
-    return select(
-        "docker",
-        DockerEngineOptions(
-            data_dir=settings.data_dir,
-            connection=docker_connection(settings.docker),
-            skills_dir=store.mount_dir,
-            marker=store.marker(),
-            image=settings.image.name,
-            target=settings.image.target,
-            runtime=settings.docker.runtime,
-            use_apparmor=settings.docker.apparmor != "off",
-            timeout_seconds=settings.docker.timeout_seconds,
-            concurrent_runs=settings.session.concurrent_runs,
-        ),
+    return DockerEngineOptions(
+        data_dir=settings.data_dir,
+        connection=docker_connection(settings.docker),
+        skills_dir=store.mount_dir,
+        marker=store.marker(),
+        image=settings.image.name,
+        target=settings.image.target,
+        runtime=settings.docker.runtime,
+        use_apparmor=settings.docker.apparmor != "off",
+        timeout_seconds=settings.docker.timeout_seconds,
+        concurrent_runs=settings.session.concurrent_runs,
     )
+
+
+def _bubblewrap(settings: Settings, store: SkillStore) -> BubblewrapEngineOptions:
+    from sandbox_skills.engines.bubblewrap import BubblewrapEngineOptions  # noqa: PLC0415  # only where it is asked for
+
+    return BubblewrapEngineOptions(
+        data_dir=settings.data_dir,
+        skills_dir=store.mount_dir,
+        marker=store.marker(),
+        image=settings.image.name,
+        target=settings.image.target,
+        program=settings.bubblewrap.program,
+        concurrent_runs=settings.session.concurrent_runs,
+    )
+
+
+def _local(settings: Settings, store: SkillStore) -> LocalEngineOptions:
+    from sandbox_skills.engines.local import LocalEngineOptions  # noqa: PLC0415  # only where it is asked for
+
+    return LocalEngineOptions(
+        data_dir=settings.data_dir,
+        skills_dir=store.mount_dir,
+        concurrent_runs=settings.session.concurrent_runs,
+    )
+
+
+_OPTIONS: Mapping[str, Callable[[Settings, SkillStore], EngineOptions]] = {
+    "docker": _docker,
+    "bubblewrap": _bubblewrap,
+    "local": _local,
+}
 
 
 def model_client(settings: Settings) -> OpenRouterClient:

@@ -14,9 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from sandbox_skills.engines.bubblewrap import BubblewrapEngine, BubblewrapEngineOptions
+from sandbox_skills.engines.bubblewrap.export import provide
+from sandbox_skills.engines.bubblewrap.rootfs import Wanted, prune
 from sandbox_skills.engines.docker import DockerEngine, DockerEngineOptions
 from sandbox_skills.engines.docker_client import connect
 from sandbox_skills.engines.docker_config import LABEL_MANAGED
+from sandbox_skills.engines.local import LocalEngine, LocalEngineOptions
 from sandbox_skills.workspace.staging import SkillStore
 from tests.docker_host import connection
 
@@ -68,6 +72,38 @@ async def docker_engine(
     )
     yield engine
     await engine.aclose()
+
+
+@pytest.fixture(scope="session")
+def root_file_systems(daemon: docker.APIClient) -> Path:
+    """Where bubblewrap's boxes have their root file system: exported once for this checkout, as that takes seconds."""
+    folder = ROOT / ".state" / "tests" / "rootfs"
+    prune(folder, frozenset({Wanted().name}))
+    provide(daemon, folder, Wanted())
+    return folder
+
+
+@pytest.fixture(scope="session")
+async def bubblewrap_engine(
+    anyio_backend: str, store: SkillStore, root_file_systems: Path, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[BubblewrapEngine]:
+    """The real engine over the exported image, its checks from inside included."""
+    engine = BubblewrapEngine(
+        BubblewrapEngineOptions(
+            data_dir=tmp_path_factory.mktemp("bubblewrap"),
+            skills_dir=store.mount_dir,
+            marker=store.marker(),
+            rootfs_dir=root_file_systems,
+        )
+    )
+    yield engine
+    await engine.aclose()
+
+
+@pytest.fixture(scope="session")
+def local_engine(store: SkillStore, tmp_path_factory: pytest.TempPathFactory) -> LocalEngine:
+    """The engine that isolates nothing."""
+    return LocalEngine(LocalEngineOptions(tmp_path_factory.mktemp("local"), store.mount_dir))
 
 
 @dataclass(frozen=True, slots=True)

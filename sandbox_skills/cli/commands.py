@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sandbox_skills.cli.artifact_commands import artifacts
-from sandbox_skills.cli.options import ConfigOption, EngineOption, SkillsOption, takes_global_options
+from sandbox_skills.cli.options import (
+    AcceptOption,
+    ConfigOption,
+    EngineOption,
+    SkillsOption,
+    takes_global_options,
+)
 
 if TYPE_CHECKING:
     from sandbox_skills.cli.options import GlobalOptions
@@ -48,6 +54,7 @@ def global_options(
     skills: SkillsOption = None,
     config: ConfigOption = None,
     engine: EngineOption = None,
+    accept_no_isolation: AcceptOption = False,
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version.")
     ] = False,
@@ -55,7 +62,7 @@ def global_options(
     """Holds the options that stand before a command's name."""
     del version
     options: GlobalOptions = context.obj
-    options.take(skills, config, engine)
+    options.take(skills, config, engine, accept_no_isolation)
 
 
 @app.command("list")

@@ -24,7 +24,15 @@ ConfigOption = Annotated[
 ]
 EngineOption = Annotated[
     str | None,
-    typer.Option("--engine", metavar="NAME", help="docker, or fake: a dry run that isolates nothing."),
+    typer.Option(
+        "--engine", metavar="NAME", help="docker, bubblewrap, or fake: a dry run; local, see below."
+    ),
+]
+AcceptOption = Annotated[
+    bool,
+    typer.Option(
+        "--accept-no-isolation", help="With --engine local: run a skill as you, with all that you may do."
+    ),
 ]
 
 
@@ -35,21 +43,32 @@ class GlobalOptions:
     skills: tuple[Path, ...] = ()
     config: Path | None = None
     engine: str | None = None
+    accept_no_isolation: bool = False
     as_json: bool = False
 
     def take(
-        self, skills: SkillsOption = None, config: ConfigOption = None, engine: EngineOption = None
+        self,
+        skills: SkillsOption = None,
+        config: ConfigOption = None,
+        engine: EngineOption = None,
+        accept_no_isolation: AcceptOption = False,
     ) -> None:
         """Adds what was given in one more place: folders come after those before, a later word wins otherwise."""
         self.skills += tuple(skills or ())
         self.config = config or self.config
         self.engine = engine or self.engine
+        self.accept_no_isolation |= accept_no_isolation
 
     def settings(self, overrides: Mapping[str, object] | None = None) -> Settings:
         """Returns the settings in force; options of the command line win."""
         from sandbox_skills.settings import load_settings  # noqa: PLC0415  # 200 ms that `--help` need not pay
 
-        given = {"skills.roots": self.skills or None, "engine": self.engine, **(overrides or {})}
+        given = {
+            "skills.roots": self.skills or None,
+            "engine": self.engine,
+            "accept_no_isolation": self.accept_no_isolation or None,
+            **(overrides or {}),
+        }
         return load_settings(given, config=self.config)
 
 

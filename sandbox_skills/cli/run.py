@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from sandbox_skills.workspace.manager import RunResult
 
 
+NOTES = {"fake": "nothing is run", "local": "nothing is isolated"}
+"""What is said of an engine that is no sandbox."""
+
 SHOWN_SCRIPTS = 12
 """Scripts that a hint names: what fits in two lines."""
 
@@ -70,8 +73,8 @@ def run(options: GlobalOptions, skill: str, wanted: RunOptions) -> int:
     spec = find_skill(settings, skill)
     pin = trust(settings).demanded(spec, asked=skill)
     _check_trust(spec, wanted)
-    if settings.engine == "fake" and not options.as_json:
-        err.print("engine fake: nothing is run")
+    if settings.engine in NOTES and not options.as_json:
+        err.print(f"engine {settings.engine}: {NOTES[settings.engine]}")
     asked = replace(request, skill_name=spec.name)
     result = run_async(_run(settings, spec, asked, pin=pin, as_json=options.as_json))
     unmatched = unmatched_patterns(outputs, result)

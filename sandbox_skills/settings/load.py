@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from sandbox_skills.errors import SettingsError
 from sandbox_skills.settings.environment import current_directory, process_environment
-from sandbox_skills.settings.model import PATHS, SECRETS, Settings, setting_names
+from sandbox_skills.settings.model import COMMAND_LINE_ONLY, PATHS, SECRETS, Settings, setting_names
 from sandbox_skills.settings.sources import (
     EXTRA_ROOT_VARIABLE,
     PREFIX,
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 KNOWN = tuple(setting_names())
+
+COMMAND_LINE = "command line"
+"""The origin of what `overrides` give."""
 
 
 def load_settings(
@@ -46,13 +49,28 @@ def load_settings(
     if (key := openrouter_key(given, variables)) is not None:
         given["model.api_key"] = key
     here = current_directory()
-    given |= {n: Given(v, "command line", here) for n, v in (overrides or {}).items() if v is not None}
-    if unknown := [_unknown(name, item.origin) for name, item in given.items() if name not in KNOWN]:
+    given |= {n: Given(v, COMMAND_LINE, here) for n, v in (overrides or {}).items() if v is not None}
+    if unknown := [_unknown(name, item.origin) for name, item in given.items() if not _may_say(name, item)]:
         raise SettingsError("\n".join(unknown))
+    _check_local(given)
     try:
         return Settings(**_nested(given))
     except ValidationError as error:
         raise SettingsError("\n".join(_faults(error, given))) from error
+
+
+def _may_say(name: str, given: Given) -> bool:
+    return name in KNOWN or (name in COMMAND_LINE_ONLY and given.origin == COMMAND_LINE)
+
+
+def _check_local(given: Mapping[str, Given]) -> None:
+    """Raises SettingsError where anything but the command itself asks for the engine that isolates nothing."""
+    engine = given.get("engine")
+    if engine is not None and engine.value == "local" and engine.origin != COMMAND_LINE:
+        raise SettingsError(
+            f"{engine.origin}: engine: local can only be asked for on the command line",
+            hint="--engine local --accept-no-isolation",
+        )
 
 
 def _nested(given: Mapping[str, Given]) -> dict[str, Any]:

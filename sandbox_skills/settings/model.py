@@ -6,14 +6,14 @@ from pathlib import Path  # noqa: TC003  # pydantic reads annotations when the p
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import platformdirs
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from sandbox_skills.artifacts.store import DAY_SECONDS, ArtifactQuota, RetentionPolicy
 from sandbox_skills.catalog.scan import MAX_DIRECTORIES
 from sandbox_skills.settings.model_section import ModelSettings
 from sandbox_skills.settings.section import AbsolutePath, Count, Seconds, Section, Size
-from sandbox_skills.spec import CollectLimits, Limits, SandboxLimits
+from sandbox_skills.spec import CollectLimits, Guarantee, Limits, SandboxLimits
 from sandbox_skills.telemetry import audit_file
 from sandbox_skills.workspace.inputs import InputLimits
 from sandbox_skills.workspace.kept_session import SessionPolicy
@@ -26,13 +26,17 @@ if TYPE_CHECKING:
 APP = "sandbox-skills"
 """Names this program's folders in the user's data and configuration directories."""
 
-PATHS = frozenset(
-    {"data_dir", "skills.roots", "skills.lock", "docker.cert_path", "inputs.host_roots", "store.dir"}
-)
+PATHS = frozenset({
+    "data_dir", "skills.roots", "skills.lock", "docker.cert_path", "bubblewrap.program", "inputs.host_roots",
+    "store.dir",
+})  # fmt: skip
 """Settings whose values are paths: one in a file is relative to the folder of that file."""
 
 SECRETS = frozenset({"model.api_key"})
 """Settings whose values are shown nowhere."""
+
+COMMAND_LINE_ONLY = frozenset({"accept_no_isolation"})
+"""What no file and no variable may say: the user's word for one command."""
 
 _BOX = SandboxLimits()
 _RUN = Limits()
@@ -45,6 +49,11 @@ _SESSION = SessionPolicy()
 def default_data_dir() -> Path:
     """Returns the user's own place for data."""
     return platformdirs.user_data_path(APP)
+
+
+def _names(value: object) -> object:
+    """Returns the words of a list that was given as one text, as a variable is."""
+    return [word for word in value.replace(",", " ").split() if word] if isinstance(value, str) else value
 
 
 class SkillsSettings(Section):
@@ -70,6 +79,13 @@ class DockerSettings(Section):
     runtime: str | None = None
     apparmor: Literal["auto", "required", "off"] = "auto"
     timeout_seconds: Seconds = 60.0
+
+
+class BubblewrapSettings(Section):
+    """Which bubblewrap makes boxes, None for the one in PATH, and what they may do without."""
+
+    program: AbsolutePath | None = None
+    without: Annotated[frozenset[Guarantee], BeforeValidator(_names)] = frozenset()
 
 
 class ImageSettings(Section):
@@ -178,9 +194,11 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(extra="forbid", frozen=True)
 
     data_dir: AbsolutePath = Field(default_factory=default_data_dir)
-    engine: Literal["docker", "fake"] = "docker"
+    engine: Literal["docker", "bubblewrap", "local", "fake"] = "docker"
+    accept_no_isolation: bool = False
     skills: SkillsSettings = SkillsSettings()
     docker: DockerSettings = DockerSettings()
+    bubblewrap: BubblewrapSettings = BubblewrapSettings()
     image: ImageSettings = ImageSettings()
     sandbox: SandboxSettings = SandboxSettings()
     run: RunSettings = RunSettings()
@@ -210,6 +228,14 @@ class Settings(BaseSettings):
         """Leaves only the arguments: the library's own sources name neither line nor near match."""
         del settings_cls, env_settings, dotenv_settings, file_secret_settings
         return (init_settings,)
+
+    @model_validator(mode="after")
+    def _isolation_accepted(self) -> Self:
+        if self.engine == "local" and not self.accept_no_isolation:
+            raise ValueError(
+                "local runs skills as you, with all that you may do: give --engine local --accept-no-isolation"
+            )
+        return self
 
     def lock_file(self) -> Path:
         """Returns where the pins of accepted skills are kept."""
@@ -262,6 +288,8 @@ class Settings(BaseSettings):
 def setting_names(model: type[BaseModel] = Settings) -> Iterator[str]:
     """Yields the dotted name of every setting, in the order of the model."""
     for name, field in model.model_fields.items():
+        if name in COMMAND_LINE_ONLY:
+            continue
         if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
             yield from (f"{name}.{inner}" for inner in setting_names(field.annotation))
         else:

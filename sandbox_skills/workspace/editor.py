@@ -24,7 +24,7 @@ _SCRIPT = f"""\
 # Writes the text that was given with this run into the file that an editor was to edit.
 for file; do :; done
 [ -n "$file" ] || {{ echo 'no file was named to edit' >&2; exit 2; }}
-exec cat -- {TEXT_PATH} > "$file"
+exec cat -- "${{0%/*}}/{TEXT_PATH.name}" > "$file"
 """
 
 ENVIRONMENT: Mapping[str, str] = MappingProxyType(dict.fromkeys(VARIABLES, str(SCRIPT_PATH)))

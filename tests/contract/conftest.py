@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from sandbox_skills.engines.fake import FakeEngine, FakeSandbox
+from sandbox_skills.engines.local import LocalEngine
 from sandbox_skills.errors import EngineUnavailableError
 from sandbox_skills.spec import Exited, Limits, SandboxSpec
 from sandbox_skills.workspace.kept_session import SessionPolicy
 from sandbox_skills.workspace.manager import Argv, RunRequest, Services, WorkspaceManager
 from sandbox_skills.workspace.sessions import SessionManager
+from tests.boxes import kill
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,17 +29,24 @@ if TYPE_CHECKING:
 TRUE = RunRequest(Argv(("true",)))
 
 
-@pytest.fixture(params=["fake", pytest.param("docker", marks=pytest.mark.docker)])
+@pytest.fixture(
+    params=[
+        "fake",
+        "local",
+        pytest.param("bubblewrap", marks=pytest.mark.bubblewrap),
+        pytest.param("docker", marks=pytest.mark.docker),
+    ]
+)
 def engine(request: pytest.FixtureRequest) -> Engine:
     if request.param == "fake":
         return FakeEngine()
-    return cast("Engine", request.getfixturevalue("docker_engine"))
+    return cast("Engine", request.getfixturevalue(f"{request.param}_engine"))
 
 
 @pytest.fixture
 def spec(engine: Engine) -> SandboxSpec:
-    """Demands nothing of the fake, everything of the others."""
-    return SandboxSpec(needs=frozenset()) if isinstance(engine, FakeEngine) else SandboxSpec()
+    """Demands nothing of those that isolate nothing, everything of the others."""
+    return SandboxSpec(needs=frozenset()) if isinstance(engine, FakeEngine | LocalEngine) else SandboxSpec()
 
 
 @pytest.fixture
@@ -131,6 +140,9 @@ class World:
         sandbox = self.engine.boxes[-1]
         if isinstance(sandbox, FakeSandbox):
             sandbox.lose()
+            return
+        if "docker" not in request.node.name:
+            kill(sandbox)
             return
         daemon = request.getfixturevalue("daemon")
         (row,) = daemon.containers(filters={"label": f"sandbox-skills.sandbox={sandbox.id}"}) or [None]

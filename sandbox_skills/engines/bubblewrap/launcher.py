@@ -69,6 +69,9 @@ CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER = 0x20000, 0x8000000, 0x10000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 4096, 16384, 1 << 18
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
+IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ)
+"""What the launcher does not die of: its end is the end of its socket. The last two are Python's own doing."""
+
 RLIMITS = {
     "nofile": resource.RLIMIT_NOFILE,
     "fsize": resource.RLIMIT_FSIZE,
@@ -205,6 +208,10 @@ def become_box(order: dict[str, Any], channel: int, words: int, filter_: int) ->
     for path, options in order["tmpfs"]:
         call("mount", b"tmpfs", path.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, options.encode())
     take_descriptors(channel, words, filter_)
+    for number in IGNORED:
+        signal.signal(
+            number, signal.SIG_DFL
+        )  # what is ignored here would be ignored by every program of the box
     for name, value in order["rlimits"].items():
         lower_limit(RLIMITS[name], value)
     drop_rights(order)
@@ -447,8 +454,8 @@ class Launcher:
 def main(arguments: list[str]) -> int:
     """Serves on the socket and with the filter whose descriptors are given; returns the exit code."""
     control, filter_ = map(int, arguments)
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # the end of the socket is the only end
+    for number in IGNORED:
+        signal.signal(number, signal.SIG_IGN)
     # An orphan of a bubblewrap that was killed comes here, dying.
     call("prctl", PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

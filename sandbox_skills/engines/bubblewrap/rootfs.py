@@ -20,7 +20,7 @@ import tempfile
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Protocol, cast
 
 from sandbox_skills.directories import make_private, remove_tree
 from sandbox_skills.engines.image.source import Target, read_sources
@@ -178,22 +178,33 @@ def _turn(folder: Path) -> Generator[None]:
         yield
 
 
-def unpack(stream: IO[bytes], root: Path) -> None:
-    """Unpacks the tar of a root file system; devices stay out, and nothing is written elsewhere.
+class Readable(Protocol):
+    """What a tar is read from, from start to end."""
 
-    As root the owners are kept: a box may read what is everyone's, and write nothing. Raises ImageError.
+    def read(self, size: int, /) -> bytes: ...
+
+
+def unpack(stream: Readable, root: Path) -> None:
+    """Unpacks the tar of a root file system; devices stay out. Raises ImageError.
+
+    As root the owners are kept: a box may read what is everyone's, and write nothing. A daemon made the tar by walking
+    a tree, so that no name in it leads through a link; names that lead out by themselves are refused.
     """
     try:
-        with tarfile.open(fileobj=stream, mode="r|") as archive:
+        with tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|") as archive:
             archive.extractall(root, filter=_taken, numeric_owner=True)  # noqa: S202  # the filter keeps it inside
     except tarfile.TarError as error:
         raise ImageError(f"the root file system cannot be unpacked: {error}") from error
 
 
 def _taken(member: tarfile.TarInfo, root: str) -> tarfile.TarInfo | None:
+    """Cheaper than tarfile's own filters, which resolve every path twice: that trebled the time of an export."""
+    for name in (member.name, *([member.linkname] if member.islnk() else [])):
+        if name.startswith("/") or ".." in name.split("/"):
+            raise tarfile.OutsideDestinationError(member, f"{root}/{name}")
     if member.isdev() or member.name == ".dockerenv":
         return None
-    return tarfile.tar_filter(member, root)
+    return member.replace(mode=member.mode & 0o1777, deep=False)
 
 
 def free_bytes(folder: Path) -> int:

@@ -141,16 +141,21 @@ def _local_base(daemon: ImageDaemon, request: BaseRequest) -> str | None:
 def _bootstrap(
     daemon: ImageDaemon, request: BaseRequest, cache_dir: Path, progress: Callable[[str], None]
 ) -> str:
-    program = shutil.which("mmdebstrap")
-    if program is None:
-        raise ImageError(
-            f"no registry answers with {request.registry_image}, and mmdebstrap, which makes it, is missing",
-            hint=INSTALL_HINT,
-        )
     tag = bootstrap_tag(request.sources.packages)
     progress(f"making {tag} from Debian packages")
     with tempfile.TemporaryDirectory(dir=cache_dir, prefix="base-") as folder:
         tar = Path(folder) / "base.tar"
-        run_tool(bootstrap_command(program, request.sources.packages, tar, _host_mirrors()), progress)
+        bootstrap_tar(request.sources.packages, tar, progress)
         daemon.import_tar(tar, tag)
     return tag
+
+
+def bootstrap_tar(packages: Sequence[str], tar: Path, progress: Callable[[str], None]) -> None:
+    """Makes a base of Debian packages as a tar; raises ImageError with the last lines of what failed."""
+    program = shutil.which("mmdebstrap")
+    if program is None:
+        raise ImageError(
+            "no registry answers with a base image, and mmdebstrap, which makes one, is missing",
+            hint=INSTALL_HINT,
+        )
+    run_tool(bootstrap_command(program, packages, tar, _host_mirrors()), progress)
