@@ -182,6 +182,7 @@ class LocalSandbox:
         self.client = client
         self._paths = paths
         self._store = store
+        self._copying = asyncio.Lock()
 
     @property
     def id(self) -> SandboxId:
@@ -240,16 +241,18 @@ class LocalSandbox:
         return self._paths.command(command)
 
     async def _copied(self, texts: Iterable[str]) -> None:
-        names = [name for name in sorted(staged_names(texts)) if not (self._paths.skills / name).exists()]
-        if names and self._store is not None:
+        names = staged_names(texts)
+        if not names or self._store is None:
+            return
+        async with self._copying:  # requests overlap, and the second is not to see half a copy
             await anyio.to_thread.run_sync(_copy_skills, self._store, names, self._paths)
 
 
 def _copy_skills(store: Path, names: Iterable[str], paths: HostPaths) -> None:
     for name in names:
-        if not (store / name).is_dir():
-            continue
         target = paths.skills / name
+        if target.exists() or not (store / name).is_dir():
+            continue
         try:
             shutil.copytree(store / name, target, symlinks=True)
             _lead_here(target, paths)

@@ -16,6 +16,7 @@ from sandbox_skills.workspace.kept_session import SessionPolicy
 from sandbox_skills.workspace.manager import Argv, RunRequest, Services, WorkspaceManager
 from sandbox_skills.workspace.sessions import SessionManager
 from tests.boxes import kill
+from tests.contract.engines import ALL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -29,14 +30,7 @@ if TYPE_CHECKING:
 TRUE = RunRequest(Argv(("true",)))
 
 
-@pytest.fixture(
-    params=[
-        "fake",
-        "local",
-        pytest.param("bubblewrap", marks=pytest.mark.bubblewrap),
-        pytest.param("docker", marks=pytest.mark.docker),
-    ]
-)
+@pytest.fixture(params=ALL)
 def engine(request: pytest.FixtureRequest) -> Engine:
     if request.param == "fake":
         return FakeEngine()

@@ -31,6 +31,7 @@ from sandbox_skills.spec import (
     Stopped,
 )
 from sandbox_skills.workspace.outputs import MemorySink
+from tests.contract.engines import LIMITED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -170,6 +171,7 @@ class TestFiles:
         with pytest.raises(PathEscapeError):
             await sandbox.put(PurePosixPath(path), once(b"x"))
 
+    @pytest.mark.parametrize("engine", LIMITED, indirect=True)
     async def test_a_file_that_does_not_fit_is_refused_and_leaves_nothing(
         self, engine: Engine, spec: SandboxSpec
     ) -> None:

@@ -203,7 +203,7 @@ def test_paths_given_in_code_must_be_absolute() -> None:
     ("content", "line", "words"),
     [
         ("run:\n  wal_seconds: 1\n", 2, "run.wall_seconds"),
-        ("engine: dokcer\n", 1, "'docker' or 'fake'"),
+        ("engine: dokcer\n", 1, "'docker', 'bubblewrap', 'local' or 'fake'"),
         ("\nrun: 5\n", 2, "section"),
         ("engine:\n  name: x\n", 2, "unknown setting engine.name"),
         ("pool:\n  size: 65\n", 2, "less than or equal to 64"),
