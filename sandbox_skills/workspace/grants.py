@@ -6,8 +6,12 @@ Runs of one box have one uid: what is in the environment of one can be read by w
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Self
 
 from sandbox_skills.errors import GrantConflictError
+
+UNKNOWN = "?"
+"""Stands for skills of which nothing is known: no digest is this."""
 
 
 @dataclass(slots=True)
@@ -16,6 +20,15 @@ class BoxGrants:
 
     ran: set[str] = field(default_factory=set[str])
     granted: str | None = None
+
+    @classmethod
+    def unknown(cls) -> Self:
+        """Returns what counts for files that anybody may have left."""
+        return cls({UNKNOWN})
+
+    def copy(self) -> BoxGrants:
+        """Returns the same for another box."""
+        return BoxGrants(set(self.ran), self.granted)
 
     def admit(self, digest: str, *, grants: bool) -> None:
         """Notes a run of a skill; raises GrantConflictError where it would share the box of a secret."""

@@ -17,7 +17,7 @@ from sandbox_skills.errors import (
     SessionLostError,
 )
 from sandbox_skills.spec import MIB
-from sandbox_skills.workspace.snapshot import SnapshotLimits, restore_snapshot, take_snapshot
+from sandbox_skills.workspace.snapshot import SnapshotLimits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
@@ -151,8 +151,7 @@ class KeptSession:
     async def _keep(self) -> None:
         async with self._manager.session(tenant=self.tenant, name=self.id) as session:
             if self._restore is not None:
-                limits = self._policy.snapshot
-                await restore_snapshot(session.sandbox, self._restore, tenant=self.tenant, limits=limits)
+                await session.restore(self._restore, limits=self._policy.snapshot)
             self._born = self._used = time.monotonic()
             self._state = "open"
             self._opened.set_result(session)
@@ -192,9 +191,7 @@ class KeptSession:
             return
         try:
             path = self._snapshots.new_path()
-            self.snapshot = await take_snapshot(
-                session.sandbox, path, tenant=self.tenant, limits=self._policy.snapshot
-            )
+            self.snapshot = await session.snapshot(path, limits=self._policy.snapshot)
         except SandboxSkillsError as error:
             logger.warning("session %r leaves no snapshot: %s", self.id, error.message)
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from sandbox_skills.errors import SandboxLostError
 from sandbox_skills.workspace.execution import unattended
 from sandbox_skills.workspace.run_audit import audited
-from sandbox_skills.workspace.snapshot import take_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -130,9 +129,7 @@ class LiveSession:
     async def snapshot(self, path: Path) -> Snapshot:
         """Writes the files of `work/` and `out/` to a tar at `path`, which is the caller's to remove."""
         async with self._kept.turn(self._session):
-            return await take_snapshot(
-                self._session.sandbox, path, tenant=self._kept.tenant, limits=self._limits
-            )
+            return await self._session.snapshot(path, limits=self._limits)
 
     async def close(self) -> None:
         """Ends the session and what runs in it, for all who use it."""

@@ -34,6 +34,10 @@ class WorkspaceMemory:
             if name:
                 self.skills[name] = place
 
+    def for_another_box(self) -> WorkspaceMemory:
+        """Returns what goes on where the files do: all but the private copies, which they are not among."""
+        return WorkspaceMemory(dict(self.skills), dict(self.pins), grants=self.grants.copy())
+
     def links(self) -> dict[PurePosixPath, PurePosixPath]:
         """Returns the links by which a run of no skill finds the skills."""
         return {skill_link(name): place.box for name, place in self.skills.items()}

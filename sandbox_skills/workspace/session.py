@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from sandbox_skills.workspace.outputs import collect_outputs, told_files
 from sandbox_skills.workspace.report import OutputReport, Saving, counted, report_of, save_outputs
 from sandbox_skills.workspace.result import RunResult
 from sandbox_skills.workspace.run_audit import audited
+from sandbox_skills.workspace.snapshot import restore_snapshot, take_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from sandbox_skills.workspace.ready import ReadyRun
     from sandbox_skills.workspace.request import RunRequest
     from sandbox_skills.workspace.run_audit import AuditedRun
+    from sandbox_skills.workspace.snapshot import Snapshot, SnapshotLimits
     from sandbox_skills.workspace.staging import StagedSkill
 
 
@@ -116,6 +119,19 @@ class Session:
         with audited(audit, ready.request, tenant=self._tenant, session=self.name) as run:
             run.staged = ready.staged
             return await self.execute(unattended(self.sandbox, on_output), run, ready)
+
+    async def snapshot(self, path: Path, *, limits: SnapshotLimits | None = None) -> Snapshot:
+        """Writes the workspace's files to a tar at `path` as `take_snapshot` does, with what is remembered of them."""
+        taken = await take_snapshot(self.sandbox, path, tenant=self._tenant, limits=limits)
+        return replace(taken, memory=self.memory.for_another_box())
+
+    async def restore(self, snapshot: Snapshot, *, limits: SnapshotLimits | None = None) -> None:
+        """Goes on from a snapshot, in a workspace that is new; raises as `restore_snapshot` does.
+
+        What its files may hold of secrets, and who may have left them, counts here as it did there.
+        """
+        await restore_snapshot(self.sandbox, snapshot, tenant=self._tenant, limits=limits)
+        self.memory = snapshot.memory.for_another_box()
 
     async def execute(self, execution: Execution, run: AuditedRun, ready: ReadyRun) -> RunResult:
         """Runs what was checked and tells `run` how far it came; whoever made `run` writes it down."""

@@ -15,9 +15,11 @@ import anyio.to_thread
 from sandbox_skills.engines.requests import plain
 from sandbox_skills.errors import OutputError, SnapshotError
 from sandbox_skills.spec import KIB, WORKSPACE, CollectLimits
+from sandbox_skills.workspace.grants import BoxGrants
 from sandbox_skills.workspace.in_box import change_mode, list_folders_and_links, remove_empty_folders
 from sandbox_skills.workspace.inputs import put_inputs
 from sandbox_skills.workspace.layout import DIRECTORIES
+from sandbox_skills.workspace.memory import WorkspaceMemory
 from sandbox_skills.workspace.outputs import FitNames
 from sandbox_skills.workspace.paths import MAX_PATH_BYTES, shown
 from sandbox_skills.workspace.snapshot_entries import (
@@ -52,11 +54,17 @@ _ENTER = 0o100
 E = TypeVar("E", Folder, Link)
 
 
+def _unknown() -> WorkspaceMemory:
+    return WorkspaceMemory(grants=BoxGrants.unknown())
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The files of one tenant's workspace in the tar at `path`, which has `size` bytes itself.
 
-    `skipped` are the files, folders and links that it lacks, and why; of very many only some.
+    `skipped` are the files, folders and links that it lacks, and why; of very many only some. `memory` is what the
+    host remembers of the workspace: above all, which skills may have left something for the next one in it, and whose
+    secrets may be in it. A tar alone tells nothing of that, so that no skill is given secrets beside its files.
     """
 
     path: Path
@@ -67,6 +75,7 @@ class Snapshot:
     folders: int = 0
     links: int = 0
     size: int = 0
+    memory: WorkspaceMemory = field(default_factory=_unknown, repr=False, compare=False)
 
     def as_dict(self) -> dict[str, object]:
         """Returns what a snapshot is, for JSON."""

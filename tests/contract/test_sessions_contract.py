@@ -10,6 +10,7 @@ import pytest
 
 from sandbox_skills.errors import (
     EngineUnavailableError,
+    GrantConflictError,
     QuotaError,
     SessionBusyError,
     SessionClosedError,
@@ -17,11 +18,13 @@ from sandbox_skills.errors import (
     SessionLostError,
     SnapshotError,
 )
-from sandbox_skills.spec import Outcome, Stopped
+from sandbox_skills.spec import WORKSPACE, Outcome, Stopped
 from sandbox_skills.workspace import sessions as module
 from sandbox_skills.workspace.manager import Argv, RunRequest
+from sandbox_skills.workspace.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from sandbox_skills.workspace.live_session import LiveSession
     from tests.contract.conftest import World
 
 pytestmark = pytest.mark.anyio
@@ -286,6 +289,47 @@ async def test_a_run_that_takes_its_box_along_ends_the_session(
             await session.run(staged, TRUE)
         await world.expired(sessions)
         assert sessions.sessions(tenant="t") == ()
+
+
+async def test_secrets_and_those_who_may_be_after_them_are_kept_apart_beyond_a_snapshot(world: World) -> None:
+    (world.folder / "other").mkdir()
+    (world.folder / "other" / "SKILL.md").write_text("y")
+    granted = replace(TRUE, grants={"TOKEN": "s3cret"})
+    async with world.sessions() as sessions:
+
+        async def run(session: LiveSession, folder: str, request: RunRequest = TRUE) -> None:
+            await session.run(await session.stage(world.folder / folder), request)
+
+        secret, foul = [await sessions.open(name, tenant="t") for name in ("secret", "foul")]
+        await run(secret, "skill", granted)
+        await run(foul, "other")
+        left = [await one.snapshot(world.folder / one.id) for one in (secret, foul)]
+        after_secret, after_foul, unknown = [
+            await sessions.open(name, tenant="t", restore=snapshot)
+            for name, snapshot in (
+                ("1", left[0]),
+                ("2", left[1]),
+                ("3", Snapshot(left[0].path, "t", left[0].files, left[0].bytes)),
+            )
+        ]
+        await run(after_secret, "skill", granted)
+        with pytest.raises(GrantConflictError, match="given secrets"):
+            await run(after_secret, "other")
+        for one in (after_foul, unknown):
+            with pytest.raises(GrantConflictError, match="another skill ran"):
+                await run(one, "skill", granted)
+            await run(one, "skill")
+
+
+async def test_a_pin_goes_on_beyond_a_snapshot(world: World) -> None:
+    async with world.sessions() as sessions:
+        session = await sessions.open("a", tenant="t")
+        with session.held() as workspace:
+            workspace.memory.pins["x", WORKSPACE / "work/x"] = 3
+        left = await session.snapshot(world.folder / "tar")
+        again = await sessions.open("b", tenant="t", restore=left)
+        with again.held() as workspace:
+            assert workspace.memory.pins == {("x", WORKSPACE / "work/x"): 3}
 
 
 async def test_what_expired_sessions_leave_is_bounded_for_each_tenant(world: World) -> None:
