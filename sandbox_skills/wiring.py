@@ -36,6 +36,7 @@ from sandbox_skills.toolsets.openrouter import OpenRouterOptions, OpenRouterTool
 from sandbox_skills.toolsets.provider import PARALLEL_CALLS, SkillsProvider
 from sandbox_skills.toolsets.skill_runs import SkillRuns
 from sandbox_skills.toolsets.toolbox import Toolbox
+from sandbox_skills.toolsets.workspace_tools.toolset import WorkspaceToolset
 from sandbox_skills.workspace.input_plan import InputRules
 from sandbox_skills.workspace.manager import RunRules, Services, WorkspaceManager
 from sandbox_skills.workspace.sessions import SessionManager
@@ -193,7 +194,7 @@ def create_skills_provider(  # noqa: PLR0913  # the design's options
         source.require(name)
     offered = OfferedSkills(source, include=wanted, exclude=frozenset(exclude))
     options = OpenRouterOptions(timeout=timeout, max_output=max_output, cwd=cwd)
-    makers = [_toolset_maker(name, options) for name in toolsets]
+    makers = [_toolset_maker(name, options, chosen) for name in toolsets]
 
     @asynccontextmanager
     async def open_provider() -> AsyncGenerator[SkillsProvider]:
@@ -206,10 +207,17 @@ def create_skills_provider(  # noqa: PLR0913  # the design's options
     return OpeningProvider(open_provider)
 
 
-def _toolset_maker(name: str, options: OpenRouterOptions) -> Callable[[SkillRuns], Toolset]:
-    if name != OpenRouterTools.name:
-        raise SettingsError(f"no toolset is named {name!r}", hint=f"known is {OpenRouterTools.name}")
-    return partial(OpenRouterTools, options=options)
+def _toolset_maker(
+    name: str, options: OpenRouterOptions, settings: Settings
+) -> Callable[[SkillRuns], Toolset]:
+    if name == OpenRouterTools.name:
+        return partial(OpenRouterTools, options=options)
+    if name == WorkspaceToolset.name:
+        # The caller builds the prompt, so that what is loaded can only be told in replies.
+        tools = replace(settings.workspace_tools.options(settings.run_limits()), place="reply")
+        return partial(WorkspaceToolset, options=tools, artifacts=artifact_store(settings))
+    known = f"{OpenRouterTools.name}, {WorkspaceToolset.name}"
+    raise SettingsError(f"no toolset is named {name!r}", hint=f"known are {known}")
 
 
 def _named_root(directory: Path) -> SkillRoot:

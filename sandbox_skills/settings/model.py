@@ -13,6 +13,7 @@ from sandbox_skills.artifacts.store import DAY_SECONDS, ArtifactQuota, Retention
 from sandbox_skills.catalog.scan import MAX_DIRECTORIES
 from sandbox_skills.settings.model_section import ModelSettings
 from sandbox_skills.settings.section import AbsolutePath, Count, Seconds, Section, Size
+from sandbox_skills.settings.workspace_tools_section import WorkspaceToolsSettings
 from sandbox_skills.spec import CollectLimits, Guarantee, Limits, SandboxLimits
 from sandbox_skills.telemetry import audit_file
 from sandbox_skills.workspace.inputs import InputLimits
@@ -209,6 +210,7 @@ class Settings(BaseSettings):
     inputs: InputsSettings = InputsSettings()
     session: SessionSettings = SessionSettings()
     audit: AuditSettings = AuditSettings()
+    workspace_tools: WorkspaceToolsSettings = WorkspaceToolsSettings()
     model: ModelSettings = ModelSettings()
 
     @classmethod

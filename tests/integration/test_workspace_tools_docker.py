@@ -17,7 +17,8 @@ from sandbox_skills.toolsets.base import Conversation, ToolCall, ToolResult
 from sandbox_skills.toolsets.offered import OfferedSkills
 from sandbox_skills.toolsets.skill_runs import SkillRuns
 from sandbox_skills.toolsets.toolbox import Toolbox
-from sandbox_skills.toolsets.workspace_tools import WorkspaceToolset, WorkspaceToolsOptions
+from sandbox_skills.toolsets.workspace_tools.options import WorkspaceToolsOptions
+from sandbox_skills.toolsets.workspace_tools.toolset import WorkspaceToolset
 from sandbox_skills.workspace.manager import Services, WorkspaceManager
 from sandbox_skills.workspace.sessions import SessionManager
 

@@ -18,7 +18,8 @@ from sandbox_skills.toolsets.base import Conversation, ToolCall, ToolResult
 from sandbox_skills.toolsets.offered import OfferedSkills
 from sandbox_skills.toolsets.skill_runs import SkillRuns
 from sandbox_skills.toolsets.toolbox import Toolbox
-from sandbox_skills.toolsets.workspace_tools import WorkspaceToolset, WorkspaceToolsOptions
+from sandbox_skills.toolsets.workspace_tools.options import WorkspaceToolsOptions
+from sandbox_skills.toolsets.workspace_tools.toolset import WorkspaceToolset
 from sandbox_skills.workspace.manager import Services, WorkspaceManager
 from sandbox_skills.workspace.sessions import SessionManager
 from sandbox_skills.workspace.staging import SkillStore
@@ -78,7 +79,7 @@ class World:
         self.toolset = toolset
         self.runs = runs
         self.artifacts = artifacts
-        self.toolbox = Toolbox([toolset], policy=runs.policy)
+        self.toolbox = Toolbox([toolset], policy=runs.policy, canonical=runs.skills.canonical)
         self.conversation = Conversation("c", TENANT)
 
     async def call(self, tool: str, conversation: Conversation | None = None, **arguments: Any) -> ToolResult:  # noqa: ANN401  # as a model gives them

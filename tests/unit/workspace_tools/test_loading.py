@@ -9,8 +9,8 @@ import pytest
 
 from sandbox_skills.errors import SettingsError
 from sandbox_skills.toolsets.base import Conversation
-from sandbox_skills.toolsets.workspace_tools import COMPACTED, SUMMARISED, WorkspaceToolsOptions
-from sandbox_skills.toolsets.workspace_tools.state import LoadedSkills
+from sandbox_skills.toolsets.workspace_tools.options import WorkspaceToolsOptions
+from sandbox_skills.toolsets.workspace_tools.state import COMPACTED, SUMMARISED, LoadedSkills
 
 if TYPE_CHECKING:
     from collections.abc import Callable
