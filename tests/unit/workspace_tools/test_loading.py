@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sandbox_skills.errors import SettingsError
-from sandbox_skills.toolsets.base import Conversation
+from sandbox_skills.toolsets.base import Conversation, ToolCall
 from sandbox_skills.toolsets.workspace_tools.options import WorkspaceToolsOptions
 from sandbox_skills.toolsets.workspace_tools.state import COMPACTED, SUMMARISED, LoadedSkills
 
@@ -107,6 +107,13 @@ class TestState:
         assert await select(docs=both[:1]) == everything
         assert await select(mode="clear") == {"skill": "csv-tools", "selected_docs": [], "mode": "clear"}
         assert world.conversation.state["temp:skill:docs:csv-tools"] == "[]"
+
+    async def test_loads_at_the_same_time_all_count(self, world: World) -> None:
+        names = ["weather", "csv-tools", "pdf-tools"]
+        calls = [ToolCall("skill_load", {"skill": name}, name) for name in names]
+        await world.toolbox.call_all(calls, world.conversation)
+        assert set(json.loads(world.conversation.state["temp:skill:loaded_order"])) == set(names)
+        assert text_of(world).count("[Loaded]") == 3
 
     async def test_of_too_many_the_last_touched_stay(self, open_world: OpenWorld) -> None:
         async with open_world(max_loaded=2) as world:
