@@ -207,14 +207,33 @@ def create_skills_provider(  # noqa: PLR0913  # the design's options
     return OpeningProvider(open_provider)
 
 
+@asynccontextmanager
+async def opened_toolbox(
+    settings: Settings, *, toolsets: Sequence[str] = ("openrouter",)
+) -> AsyncGenerator[Toolbox]:
+    """Gives the tools of the user's skills to a conversation; leaving ends every sandbox of theirs.
+
+    Connects to nothing before the first call that needs a sandbox. Raises SettingsError for a toolset that is none.
+    """
+    chosen = _for_provider(settings, None)
+    offered = OfferedSkills(catalog(chosen))
+    makers = [_toolset_maker(name, OpenRouterOptions(), chosen, reply=False) for name in toolsets]
+    async with opened(chosen, pooled=False) as live:
+        runs = SkillRuns(offered, live.sessions, demanded=trust(chosen).demanded)
+        yield await to_thread.run_sync(
+            partial(Toolbox, [make(runs) for make in makers], canonical=offered.canonical)
+        )
+
+
 def _toolset_maker(
-    name: str, options: OpenRouterOptions, settings: Settings
+    name: str, options: OpenRouterOptions, settings: Settings, *, reply: bool = True
 ) -> Callable[[SkillRuns], Toolset]:
+    """Returns what makes a toolset. `reply`: the caller builds the prompt, so loads can only be told in replies."""
     if name == OpenRouterTools.name:
         return partial(OpenRouterTools, options=options)
     if name == WorkspaceToolset.name:
-        # The caller builds the prompt, so that what is loaded can only be told in replies.
-        tools = replace(settings.workspace_tools.options(settings.run_limits()), place="reply")
+        tools = settings.workspace_tools.options(settings.run_limits())
+        tools = replace(tools, place="reply") if reply else tools
         return partial(WorkspaceToolset, options=tools, artifacts=artifact_store(settings))
     known = f"{OpenRouterTools.name}, {WorkspaceToolset.name}"
     raise SettingsError(f"no toolset is named {name!r}", hint=f"known are {known}")

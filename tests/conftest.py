@@ -23,6 +23,7 @@ from sandbox_skills.engines.docker_config import LABEL_MANAGED
 from sandbox_skills.engines.local import LocalEngine, LocalEngineOptions
 from sandbox_skills.workspace.staging import SkillStore
 from tests.docker_host import connection
+from tests.model_server import ModelServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
@@ -42,6 +43,13 @@ settings.load_profile("no deadline")
 def anyio_backend() -> str:
     """One loop for the whole run, so that an engine can be shared by tests."""
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def model_server() -> Iterator[ModelServer]:
+    """A scripted model on the loopback. Whoever uses it resets it first."""
+    with ModelServer() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

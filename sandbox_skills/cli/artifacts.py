@@ -53,7 +53,7 @@ def get_artifact(
         why = "--json has stdout for itself" if options.as_json else "an artifact is not fit for a terminal"
         raise RequestError(f"{why}: name a file with -o")
     store = artifact_store(options.settings())
-    artifact = run_async(_fetched(store, name, version, output, force=force))
+    artifact = run_async(fetched(store, name, version, output, force=force))
     if options.as_json:
         print_json({**artifact.as_dict(), "saved": str(output)})
     elif output is not None:
@@ -104,9 +104,10 @@ def _rows(artifacts: Iterable[Artifact]) -> Iterator[tuple[str, ...]]:
         yield created, str(one.size), harmless_line(one.mime_type), str(one.version), harmless_line(one.name)
 
 
-async def _fetched(
+async def fetched(
     store: ArtifactStore, name: str, version: int | None, output: Path | None, *, force: bool
 ) -> Artifact:
+    """Writes an artifact to a file, or to stdout, and returns it; raises OutputError where it cannot be written."""
     async with store.open(name, version, tenant=LOCAL_TENANT) as reader:
         with _standard_output() if output is None else _new_file(output, force=force) as file:
             async with aclosing(reader.chunks()) as chunks:

@@ -179,6 +179,57 @@ def run(
     return work(_options(context, as_json), skill, wanted)
 
 
+@app.command()
+@takes_global_options
+def chat(
+    context: typer.Context,
+    prompt: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[PROMPT]",
+            help="What to do; without it what is piped in, or a conversation on the terminal.",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="NAME", help="The model to ask, instead of model.name.")
+    ] = None,
+    instructions: Annotated[
+        str, typer.Option("--instructions", metavar="TEXT", help="What the model is told beside its skills.")
+    ] = "",
+    toolset: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--toolset", metavar="NAME", help="Tools it has: openrouter by default; can be repeated."
+        ),
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option("--state", metavar="FILE", help="Keep the conversation there, and go on from it."),
+    ] = None,
+    out_dir: Annotated[
+        Path | None, typer.Option("--out-dir", metavar="DIR", help="Where files go that calls have saved.")
+    ] = None,
+    approve: Annotated[
+        bool, typer.Option("--approve", help="Allow every call that the policy wants a word on.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON, one a line.")] = False,
+) -> int:
+    """Let a model work with your skills, once or in a conversation."""
+    from sandbox_skills.cli.chat import ChatOptions
+    from sandbox_skills.cli.chat import chat as work
+
+    wanted = ChatOptions(
+        prompt=prompt,
+        model=model,
+        instructions=instructions,
+        toolsets=tuple(toolset or ("openrouter",)),
+        state=state,
+        out_dir=out_dir,
+        approve=approve,
+    )
+    return work(_options(context, as_json), wanted)
+
+
 @image.command()
 @takes_global_options
 def build(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+from contextlib import contextmanager
 from signal import Signals
 from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sandbox_skills.cli.signals import StoppedBySignalError, leave_at_next_signal, signals_handled
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine, Generator
     from types import FrameType
 
 T = TypeVar("T")
@@ -45,6 +47,29 @@ async def _until_signal(work: Coroutine[Any, Any, T]) -> T:
             if received:
                 raise StoppedBySignalError(received[0]) from None
             raise
+
+
+@contextmanager
+def first_interrupt(action: Callable[[], object]) -> Generator[None]:
+    """While the block lasts, the first Ctrl-C does `action` on the event loop, and ends nothing; later ones do.
+
+    An ignored one stays so.
+    """
+    loop = asyncio.get_running_loop()
+    before = signal.getsignal(signal.SIGINT)
+    if before == signal.SIG_IGN:
+        yield
+        return
+
+    def act(_number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, before)
+        loop.call_soon_threadsafe(action)
+
+    signal.signal(signal.SIGINT, act)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _tell_of_the_wait(number: int) -> None:

@@ -124,7 +124,7 @@ class _Saved(_Part):
 def _fault(error: ValidationError) -> str:
     first = error.errors()[0]
     place = ".".join(map(str, first["loc"]))
-    if place == "version":
+    if place == "version" and first["type"] == "literal_error":
         return f"the saved conversation is not of version {VERSION}"
     return (
         f"this is no saved conversation: {place}: {first['msg']}"

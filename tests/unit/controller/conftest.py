@@ -19,7 +19,6 @@ from sandbox_skills.controller.openrouter import OpenRouterClient
 from sandbox_skills.controller.options import ControllerOptions
 from sandbox_skills.controller.own_tools import function_tool
 from sandbox_skills.toolsets.base import Conversation
-from tests.model_server import ModelServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from sandbox_skills.controller.hooks import Hooks
     from sandbox_skills.controller.own_tools import OwnTool
     from sandbox_skills.toolsets.toolbox import Toolbox
+    from tests.model_server import ModelServer
 
 QUICK = RetryPolicy(attempts=3, seconds=10.0, first_wait=0.01, longest_wait=0.05)
 KEY = "sk-or-v1-0123456789"
@@ -77,12 +77,6 @@ class Model:
         async with self.client(**(client or {})) as one:
             chosen = ControllerOptions(**{"model": "scripted/model", **options})
             yield Controller(one, chosen, toolbox=toolbox, tools=tools, hooks=hooks)
-
-
-@pytest.fixture(scope="session")
-def model_server() -> Iterator[ModelServer]:
-    with ModelServer() as server:
-        yield server
 
 
 @pytest.fixture

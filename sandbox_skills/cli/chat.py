@@ -1,0 +1,185 @@
+"""`chat`: a model works with the user's skills: once for a prompt, or in a conversation on the terminal."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sandbox_skills.cli.artifacts import fetched
+from sandbox_skills.cli.chat_asking import TerminalQuestions, stdin_is_terminal
+from sandbox_skills.cli.chat_state import read_state, state_writer
+from sandbox_skills.cli.chat_view import JsonView, TextView
+from sandbox_skills.cli.event_loop import first_interrupt, run_async
+from sandbox_skills.cli.exits import INTERRUPTED
+from sandbox_skills.cli.request import output_directory
+from sandbox_skills.cli.terminal import err
+from sandbox_skills.cli.text import harmless_line
+from sandbox_skills.controller.controller import Decisions
+from sandbox_skills.controller.events import Done
+from sandbox_skills.controller.hooks import Hooks
+from sandbox_skills.controller.state import RunState
+from sandbox_skills.errors import ApprovalNeededError, OutputError, RequestError, SandboxSkillsError
+from sandbox_skills.spec import LOCAL_TENANT
+from sandbox_skills.toolsets.base import Conversation
+from sandbox_skills.wiring import artifact_store, controller, model_client, opened_toolbox
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from sandbox_skills.artifacts import Artifact, ArtifactStore
+    from sandbox_skills.cli.chat_view import View
+    from sandbox_skills.cli.options import GlobalOptions
+    from sandbox_skills.controller.controller import Controller
+    from sandbox_skills.controller.result import RunResult, WaitingCall
+    from sandbox_skills.settings import Settings
+
+MAX_PIPED = 1_000_000
+"""Characters taken from a pipe, about as many as the longest contexts hold four times over."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatOptions:
+    """The options of `chat`, as they were given."""
+
+    prompt: str | None = None
+    model: str | None = None
+    instructions: str = ""
+    toolsets: tuple[str, ...] = ("openrouter",)
+    state: Path | None = None
+    out_dir: Path | None = None
+    approve: bool = False
+
+
+def chat(options: GlobalOptions, wanted: ChatOptions) -> int:
+    """Talks with a model and returns the exit code; everything is checked before anything starts."""
+    settings = options.settings({"model.name": wanted.model})
+    settings.model.controller_options()
+    if wanted.out_dir is not None:
+        output_directory(wanted.out_dir)
+    interactive = stdin_is_terminal() and wanted.prompt is None and not options.as_json
+    state = read_state(wanted.state)
+    text = _said(wanted, interactive=interactive)
+    if not text and not interactive and (state is None or state.loop.phase in {"idle", "done"}):
+        raise RequestError("nothing is asked", hint="give a prompt, or pipe one in")
+    view = JsonView() if options.as_json else TextView()
+    return run_async(_chat(settings, wanted, state, text, view))
+
+
+def _said(wanted: ChatOptions, *, interactive: bool) -> str:
+    if wanted.prompt is not None:
+        return wanted.prompt
+    if interactive or stdin_is_terminal() or sys.stdin is None:
+        return ""
+    try:
+        text = sys.stdin.read(MAX_PIPED + 1)
+    except UnicodeDecodeError as error:
+        raise RequestError("what is piped in is not UTF-8 text") from error
+    if len(text) > MAX_PIPED:
+        raise RequestError(
+            f"more than {MAX_PIPED} characters are piped in", hint="give them as a file of a skill"
+        )
+    return text.strip()
+
+
+async def _chat(
+    settings: Settings, wanted: ChatOptions, state: RunState | None, text: str, view: View
+) -> int:
+    talk_of = state or RunState(Conversation(secrets.token_hex(8), LOCAL_TENANT))
+    hooks = Hooks(save=state_writer(wanted.state) if wanted.state is not None else None)
+    async with (
+        model_client(settings) as client,
+        opened_toolbox(settings, toolsets=wanted.toolsets) as toolbox,
+    ):
+        made = controller(settings, client, toolbox=toolbox, hooks=hooks, instructions=wanted.instructions)
+        talk = Talk(made, talk_of, view, wanted, artifact_store(settings))
+        if talk_of.loop.phase in {"asking", "calling"}:
+            # Whatever ended it then: what it had begun comes before anything new.
+            result = await talk.turn(Decisions())
+            if not text:
+                return _code(result)
+        if text:
+            return _code(await talk.turn(text))
+        await _converse(talk)
+    return 0
+
+
+async def _converse(talk: Talk) -> None:
+    """Takes turns with the user until he ends it. What goes wrong with one turn does not end the conversation."""
+    while (text := await talk.questions.next_words()) is not None:
+        try:
+            await talk.turn(text)
+        except SandboxSkillsError as error:
+            err.print(harmless_line(f"error: {error.message}"))
+            if error.hint:
+                err.print(harmless_line(f"hint: {error.hint}"))
+
+
+class Talk:
+    """A conversation as the user sees it."""
+
+    def __init__(
+        self, made: Controller, state: RunState, view: View, wanted: ChatOptions, store: ArtifactStore
+    ) -> None:
+        self.questions = TerminalQuestions()
+        self._controller = made
+        self._state = state
+        self._view = view
+        self._wanted = wanted
+        self._store = store
+
+    async def turn(self, what: str | Decisions) -> RunResult:
+        """Runs until the model is done, asking for approvals meanwhile; Ctrl-C ends the run and answers its calls."""
+        result = await self._run(what)
+        while result.status == "waiting":
+            result = await self._run(await self._decisions(result.waiting))
+        self._view.end(result)
+        return result
+
+    async def _run(self, what: str | Decisions) -> RunResult:
+        result: RunResult | None = None
+        async with self._controller.stream(what, self._state) as events:
+            with first_interrupt(events.cancel):
+                async for event in events:
+                    self._view.show(event)
+                    if isinstance(event, Done):
+                        result = event.result
+        assert result is not None
+        await self._save(result.artifacts)
+        return result
+
+    async def _decisions(self, waiting: Sequence[WaitingCall]) -> Decisions:
+        if self._wanted.approve:
+            return Decisions(approve=tuple(call.id for call in waiting))
+        if not self.questions.can_ask:
+            names = ", ".join(dict.fromkeys(call.name for call in waiting))
+            hint = "run it on a terminal, or allow every call with --approve"
+            if self._wanted.state is not None:
+                hint += f"; the conversation goes on with `--state {self._wanted.state} --approve`"
+            raise ApprovalNeededError(f"{names} needs the user's approval", hint=hint)
+        allowed = [call for call in waiting if await self.questions.allows(call)]
+        refused = {call.id: "" for call in waiting if call not in allowed}
+        return Decisions(tuple(call.id for call in allowed), refused)
+
+    async def _save(self, artifacts: Sequence[Artifact]) -> None:
+        """Writes what calls have saved below the directory that was named; a file that is there is left."""
+        if self._wanted.out_dir is None:
+            return
+        directory = output_directory(self._wanted.out_dir)
+        for one in artifacts:
+            path = directory.joinpath(*one.name.split("/"))
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                await fetched(self._store, one.name, one.version, path, force=False)
+            except OSError as error:
+                raise OutputError(f"{path} cannot be written: {error.strerror}") from error
+            except OutputError as error:
+                err.print(harmless_line(f"not saved: {error.message}"))
+            else:
+                err.print(harmless_line(f"saved {path}"))
+
+
+def _code(result: RunResult) -> int:
+    return INTERRUPTED if result.stop == "cancelled" else 0
