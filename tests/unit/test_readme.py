@@ -69,7 +69,7 @@ def test_every_link_leads_to_a_file(path: str) -> None:
 def test_the_table_of_exit_codes_is_the_one_in_force() -> None:
     text = re.sub(r"<!-- figures -->.*?<!-- /figures -->", "", README, flags=re.DOTALL)
     told = {int(code) for code in re.findall(r"\| (\d+) \|", text)}
-    ours = {exits.USAGE, exits.SANDBOX_FAILED, exits.INTERRUPTED, *STOPPED_CODES.values()}
+    ours = {exits.USAGE, exits.MODEL_FAILED, exits.SANDBOX_FAILED, exits.INTERRUPTED, *STOPPED_CODES.values()}
     assert told == ours | {SIGNAL_BASE + number for number in signals.ENDING}
 
 
