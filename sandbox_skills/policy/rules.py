@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, TypeAdapter
 
 from sandbox_skills.policy.programs import LAUNCHERS, base_name, named
 
@@ -16,7 +16,11 @@ Globs = tuple[str, ...]
 """Patterns in which `*` stands for any text; a word without one stands for itself."""
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(gt=0)]
+Size = Annotated[int, BeforeValidator(TypeAdapter(ByteSize).validate_python), Field(gt=0)]
+"""Bytes, as a number or as text such as `64KiB`."""
+
+
+VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=256)]
 
 
 class _Part(BaseModel):
@@ -75,8 +79,8 @@ class RunLimits(_Part):
 
     wall_seconds: Seconds | None = None
     cpu_seconds: Seconds | None = None
-    stdout_bytes: Count | None = None
-    stderr_bytes: Count | None = None
+    stdout_bytes: Size | None = None
+    stderr_bytes: Size | None = None
 
 
 class SkillRule(_Part):
@@ -91,8 +95,8 @@ class SkillRule(_Part):
     digest: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
     scripts: Allowed = Allowed()
     commands: Commands | None = None
-    env: dict[str, str] = Field(default_factory=dict)
-    secrets: tuple[str, ...] = ()
+    env: dict[VariableName, str] = Field(default_factory=dict)
+    secrets: tuple[VariableName, ...] = ()
     limits: RunLimits = RunLimits()
     network: Literal["none"] = "none"
     needs_approval: Approval = "never"

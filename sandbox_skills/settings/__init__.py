@@ -10,6 +10,7 @@ from sandbox_skills.settings.docker_connection import docker_connection
 from sandbox_skills.settings.environment import caller_environment, current_directory, read_env_file
 from sandbox_skills.settings.load import load_settings
 from sandbox_skills.settings.model import DockerSettings, Settings, default_data_dir, setting_names
+from sandbox_skills.settings.secrets import secret_values
 from sandbox_skills.settings.sources import user_config_file
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "docker_connection",
     "load_settings",
     "read_env_file",
+    "secret_values",
     "setting_names",
     "user_config_file",
 ]

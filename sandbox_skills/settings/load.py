@@ -19,6 +19,7 @@ from sandbox_skills.settings.sources import (
     environment_layer,
     file_layer,
     openrouter_key,
+    policy_layer,
     with_extra_root,
 )
 
@@ -50,6 +51,7 @@ def load_settings(
         given["model.api_key"] = key
     here = current_directory()
     given |= {n: Given(v, COMMAND_LINE, here) for n, v in (overrides or {}).items() if v is not None}
+    given |= _policy(given)
     if unknown := [_unknown(name, item.origin) for name, item in given.items() if not _may_say(name, item)]:
         raise SettingsError("\n".join(unknown))
     _check_local(given)
@@ -71,6 +73,18 @@ def _check_local(given: Mapping[str, Given]) -> None:
             f"{engine.origin}: engine: local can only be asked for on the command line",
             hint="--engine local --accept-no-isolation",
         )
+
+
+def _policy(given: Mapping[str, Given]) -> dict[str, Given]:
+    """Returns what the policy's own file gives, where one is named."""
+    named = given.get("policy.file")
+    if named is None or not named.value:
+        return {}
+    layer = policy_layer(named)
+    for name, item in layer.items():
+        if other := given.get(name):
+            raise SettingsError(f"{item.origin}: {name} is given twice: {other.origin} has it, too")
+    return layer
 
 
 def _nested(given: Mapping[str, Given]) -> dict[str, Any]:
@@ -112,4 +126,9 @@ def _faults(error: ValidationError, given: Mapping[str, Given]) -> Iterator[str]
             (g.origin for n, g in given.items() if n == name or n.startswith(f"{name}.")), "default"
         )
         shown = f" (got {str(fault['input'])[:80]!r})" if name in given and name not in SECRETS else ""
-        yield f"{origin}: {name}: {fault['msg']}{shown}"
+        inside = tuple(map(str, fault["loc"][2:]))
+        if inside and name in given and given[name].places:
+            origin, name = given[name].place(inside), ".".join((name, *inside))
+            shown = f" (got {str(fault['input'])[:80]!r})"
+        told = "is not known here" if fault["type"] == "extra_forbidden" else fault["msg"]
+        yield f"{origin}: {name}: {told}{shown}"

@@ -12,7 +12,8 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from sandbox_skills.artifacts.store import DAY_SECONDS, ArtifactQuota, RetentionPolicy
 from sandbox_skills.catalog.scan import MAX_DIRECTORIES
 from sandbox_skills.settings.model_section import ModelSettings
-from sandbox_skills.settings.section import AbsolutePath, Count, Seconds, Section, Size
+from sandbox_skills.settings.policy_section import PolicySettings, SecretsSettings, ToolsSettings
+from sandbox_skills.settings.section import AbsolutePath, Count, Seconds, Section, Size, words
 from sandbox_skills.settings.workspace_tools_section import WorkspaceToolsSettings
 from sandbox_skills.spec import CollectLimits, Guarantee, Limits, SandboxLimits
 from sandbox_skills.telemetry import audit_file
@@ -29,9 +30,12 @@ APP = "sandbox-skills"
 
 PATHS = frozenset({
     "data_dir", "skills.roots", "skills.lock", "docker.cert_path", "bubblewrap.program", "inputs.host_roots",
-    "store.dir",
+    "store.dir", "policy.file", "secrets.file", "secrets.folder",
 })  # fmt: skip
 """Settings whose values are paths: one in a file is relative to the folder of that file."""
+
+TREES = frozenset({"policy.default", "policy.skills", "policy.tools", "policy.tenants"})
+"""Settings whose values are mappings, with names of the user's own in them."""
 
 SECRETS = frozenset({"model.api_key"})
 """Settings whose values are shown nowhere."""
@@ -50,11 +54,6 @@ _SESSION = SessionPolicy()
 def default_data_dir() -> Path:
     """Returns the user's own place for data."""
     return platformdirs.user_data_path(APP)
-
-
-def _names(value: object) -> object:
-    """Returns the words of a list that was given as one text, as a variable is."""
-    return [word for word in value.replace(",", " ").split() if word] if isinstance(value, str) else value
 
 
 class SkillsSettings(Section):
@@ -86,7 +85,7 @@ class BubblewrapSettings(Section):
     """Which bubblewrap makes boxes, None for the one in PATH, and what they may do without."""
 
     program: AbsolutePath | None = None
-    without: Annotated[frozenset[Guarantee], BeforeValidator(_names)] = frozenset()
+    without: Annotated[frozenset[Guarantee], BeforeValidator(words)] = frozenset()
 
 
 class ImageSettings(Section):
@@ -212,6 +211,9 @@ class Settings(BaseSettings):
     audit: AuditSettings = AuditSettings()
     workspace_tools: WorkspaceToolsSettings = WorkspaceToolsSettings()
     model: ModelSettings = ModelSettings()
+    tools: ToolsSettings = ToolsSettings()
+    policy: PolicySettings = PolicySettings()
+    secrets: SecretsSettings = SecretsSettings()
 
     @classmethod
     def sections(cls) -> frozenset[str]:

@@ -21,6 +21,11 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(gt=0)]
 
 
+def words(value: object) -> object:
+    """Returns the words of a list that was given as one text, as a variable is; another value as it is."""
+    return [word for word in value.replace(",", " ").split() if word] if isinstance(value, str) else value
+
+
 class Section(BaseModel):
     """A group of settings; a name that it does not have is an error."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -13,7 +13,7 @@ import yaml
 from sandbox_skills.controller.client_options import OPENROUTER
 from sandbox_skills.errors import SettingsError
 from sandbox_skills.settings.environment import current_directory, read_text
-from sandbox_skills.settings.model import APP, Settings
+from sandbox_skills.settings.model import APP, TREES, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,17 +27,30 @@ EXTRA_ROOT_VARIABLE = "SKILLS_ROOT"
 OPENROUTER_KEY_VARIABLE = "OPENROUTER_API_KEY"
 """The name other programs use for OpenRouter's key."""
 
-MAX_DEPTH = 8
-"""Settings are three deep; PyYAML's time grows with the square of the depth, 4 s for 5,000."""
+MAX_DEPTH = 10
+"""Settings are three deep, a tenant's list of scripts in a policy eight.
+
+PyYAML's time grows with the square of the depth, 4 s for 5,000.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A value as its source has it; `origin` is for messages, `base` is what a relative path starts from."""
+    """A value as its source has it; `origin` is for messages, `base` is what a relative path starts from.
+
+    `places` says for what is inside a value where that stands, by the names that lead to it.
+    """
 
     value: object
     origin: str
     base: Path
+    places: Mapping[tuple[str, ...], str] = field(default_factory=dict[tuple[str, ...], str])
+
+    def place(self, path: tuple[str, ...]) -> str:
+        """Returns where something inside the value stands, or what is nearest around it."""
+        while path and path not in self.places:
+            path = path[:-1]
+        return self.places.get(path, self.origin)
 
 
 def user_config_file() -> Path:
@@ -89,8 +102,22 @@ def file_layer(config: Path | None, variables: Mapping[str, str]) -> dict[str, G
         raise SettingsError(f"{path}: there is no such file") from error
     except (OSError, ValueError) as error:
         raise SettingsError(f"{path}: cannot be read: {error}") from error
+    return _layer(text, path)
+
+
+def policy_layer(policy: Given) -> dict[str, Given]:
+    """Returns what the policy's own file gives: settings below `policy`. Raises SettingsError."""
+    path = policy.base / Path(str(policy.value)).expanduser()
+    try:
+        text = read_text(path)
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"{policy.origin}: the policy {path} cannot be read: {error}") from error
+    return _layer(text, path, "policy.")
+
+
+def _layer(text: str, path: Path, prefix: str = "") -> dict[str, Given]:
     layer: dict[str, Given] = {}
-    for name, given in _entries(_composed(text, path), path):
+    for name, given in _entries(_composed(text, path), path, prefix):
         if name in layer:
             raise SettingsError(f"{given.origin}: {name} is given twice")
         layer[name] = given
@@ -132,10 +159,47 @@ def _entries(node: yaml.Node | None, path: Path, prefix: str = "") -> Iterator[t
         if not isinstance(key, yaml.ScalarNode):
             raise SettingsError(f"{origin}: the name of a setting must be plain text")
         name = prefix + key.value
-        if isinstance(value, yaml.MappingNode) or (_is_null(value) and name in Settings.sections()):
+        if name in TREES and not _is_null(value):
+            places: dict[tuple[str, ...], str] = {}
+            yield name, Given(_tree(value, path, (), places), origin, path.parent, places)
+        elif _has_entries(value) or (_is_empty(value) and name in Settings.sections()):
             yield from _entries(value, path, f"{name}.")
         else:
             yield name, Given(_plain(value), origin, path.parent)
+
+
+def _tree(node: yaml.Node, path: Path, steps: tuple[str, ...], places: dict[tuple[str, ...], str]) -> object:
+    """Returns a mapping with whatever names, and notes where each part of it stands."""
+    if isinstance(node, yaml.SequenceNode):
+        return [
+            _tree(item, path, _noted(item, path, (*steps, str(number)), places), places)
+            for number, item in enumerate(node.value)
+        ]
+    if not isinstance(node, yaml.MappingNode):
+        return _plain(node)
+    tree: dict[str, object] = {}
+    for key, value in node.value:
+        inner = (*steps, str(key.value))
+        if not isinstance(key, yaml.ScalarNode) or inner[-1] in tree:
+            fault = "is given twice" if isinstance(key, yaml.ScalarNode) else "must be plain text"
+            raise SettingsError(f"{path}:{key.start_mark.line + 1}: the name {'.'.join(inner)[:80]} {fault}")
+        tree[inner[-1]] = _tree(value, path, _noted(key, path, inner, places), places)
+    return tree
+
+
+def _noted(
+    node: yaml.Node, path: Path, steps: tuple[str, ...], places: dict[tuple[str, ...], str]
+) -> tuple[str, ...]:
+    places[steps] = f"{path}:{node.start_mark.line + 1}"
+    return steps
+
+
+def _has_entries(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.MappingNode) and bool(node.value)
+
+
+def _is_empty(node: yaml.Node) -> bool:
+    return _is_null(node) or (isinstance(node, yaml.MappingNode) and not node.value)
 
 
 def _is_null(node: yaml.Node) -> bool:

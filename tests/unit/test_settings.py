@@ -102,6 +102,12 @@ def test_every_path_is_resolved_against_its_file() -> None:
     assert paths(Settings) == PATHS
 
 
+@pytest.mark.parametrize("text", ["nonsense: {}\n", "run: {}\nnonsense: {}\n", "run: {nonsense: {}}\n"])
+def test_an_unknown_name_is_a_fault_even_with_nothing_in_it(config: Path, text: str) -> None:
+    config.write_text(text)
+    assert "unknown setting" in fault(config)
+
+
 def test_settings_cannot_be_changed() -> None:
     with pytest.raises(ValidationError):
         Settings().engine = "fake"
