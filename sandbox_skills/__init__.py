@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from sandbox_skills.toolsets.base import Conversation, ToolCall, ToolResult
     from sandbox_skills.toolsets.blocking import BlockingSkillsProvider
     from sandbox_skills.toolsets.provider import SdkTool, SkillsProvider
-    from sandbox_skills.wiring import Live, create_skills_provider, opened
+    from sandbox_skills.wiring import Live, opened
+    from sandbox_skills.wiring.tools import create_skills_provider
     from sandbox_skills.workspace.input_refs import InputRef
     from sandbox_skills.workspace.inputs import Input
     from sandbox_skills.workspace.interactive import (
@@ -77,7 +78,8 @@ _HOMES = {
     "toolsets.base": ("Conversation", "ToolCall", "ToolResult"),
     "toolsets.blocking": ("BlockingSkillsProvider",),
     "toolsets.provider": ("SdkTool", "SkillsProvider"),
-    "wiring": ("Live", "create_skills_provider", "opened"),
+    "wiring": ("Live", "opened"),
+    "wiring.tools": ("create_skills_provider",),
     "workspace.input_refs": ("InputRef",),
     "workspace.inputs": ("Input",),
     "workspace.interactive": ("Interaction", "InteractiveProgram", "InteractivePrograms", "Poll"),

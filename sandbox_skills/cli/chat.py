@@ -23,7 +23,8 @@ from sandbox_skills.controller.state import RunState
 from sandbox_skills.errors import ApprovalNeededError, OutputError, RequestError, SandboxSkillsError
 from sandbox_skills.spec import LOCAL_TENANT
 from sandbox_skills.toolsets.base import Conversation
-from sandbox_skills.wiring import artifact_store, controller, model_client, opened_toolbox
+from sandbox_skills.wiring import artifact_store, controller, model_client
+from sandbox_skills.wiring.tools import opened_toolbox
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ import pytest
 from sandbox_skills import create_skills_provider, load_settings
 from sandbox_skills.errors import SettingsError, SkillNotFoundError
 from sandbox_skills.toolsets.provider import PARALLEL_CALLS
-from sandbox_skills.wiring import _for_provider
+from sandbox_skills.wiring.tools import TOOLSETS, _for_provider
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -90,6 +90,24 @@ class TestWhatItOffers:
         async with create_skills_provider(dirs, settings=settings) as provider:
             assert sorted(provider.skill_names) == ["alpha", "beta", "gamma"]
             assert await provider.handle_tool_call("load_skill", {"skill": "alpha"}) == "Do it."
+
+    @pytest.mark.parametrize("name", TOOLSETS)
+    async def test_every_toolset_can_be_chosen(self, skills: Path, settings: Settings, name: str) -> None:
+        async with created(skills, settings, toolsets=[name]) as provider:
+            assert provider.tools
+
+    async def test_several_toolsets_are_offered_at_once(self, skills: Path, settings: Settings) -> None:
+        async with created(skills, settings, toolsets=["openrouter", "native", "workspace"]) as provider:
+            names = [str(tool["name"]) for tool in provider.tools]
+        assert names[:2] == ["load_skill", "use_skill"]
+        assert {"define_tool", "skill_run"} <= set(names)
+        assert len(names) == len(set(names))
+
+    async def test_two_with_a_tool_of_one_name_are_an_error(self, skills: Path, settings: Settings) -> None:
+        both = created(skills, settings, toolsets=["workspace", "resources"])
+        with pytest.raises(SettingsError, match="workspace and resources both have a tool skill_load"):
+            async with both:
+                pass
 
 
 class TestAnswers:

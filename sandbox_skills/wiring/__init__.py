@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import secrets
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from anyio import to_thread
-from pydantic import ValidationError
 
 from sandbox_skills.artifacts import LocalArtifactStore
 from sandbox_skills.catalog import LENIENT, Catalog, LockFile, SkillRoot, default_roots, search_order
 from sandbox_skills.directories import current_account, neutral_directory, tells_of
 from sandbox_skills.engines.pool import PooledEngine
 from sandbox_skills.engines.select import select
-from sandbox_skills.errors import SettingsError
 from sandbox_skills.install.library import Library
 from sandbox_skills.install.trust import Trust
 from sandbox_skills.settings import (
@@ -25,25 +19,16 @@ from sandbox_skills.settings import (
     current_directory,
     default_data_dir,
     docker_connection,
-    load_settings,
 )
-from sandbox_skills.spec import BASE_GUARANTEES, KIB, LOCAL_TENANT, Guarantee, SandboxSpec
+from sandbox_skills.spec import BASE_GUARANTEES, Guarantee, SandboxSpec
 from sandbox_skills.telemetry import AuditFile
-from sandbox_skills.toolsets.base import Conversation
-from sandbox_skills.toolsets.blocking import OpeningProvider
-from sandbox_skills.toolsets.offered import OfferedSkills
-from sandbox_skills.toolsets.openrouter import OpenRouterOptions, OpenRouterTools
-from sandbox_skills.toolsets.provider import PARALLEL_CALLS, SkillsProvider
-from sandbox_skills.toolsets.skill_runs import SkillRuns
-from sandbox_skills.toolsets.toolbox import Toolbox
-from sandbox_skills.toolsets.workspace_tools.toolset import WorkspaceToolset
 from sandbox_skills.workspace.input_plan import InputRules
 from sandbox_skills.workspace.manager import RunRules, Services, WorkspaceManager
 from sandbox_skills.workspace.sessions import SessionManager
 from sandbox_skills.workspace.staging import SkillStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
     import docker
 
@@ -58,7 +43,7 @@ if TYPE_CHECKING:
     from sandbox_skills.engines.doctor import DoctorOptions
     from sandbox_skills.engines.local import LocalEngineOptions
     from sandbox_skills.engines.select import EngineOptions
-    from sandbox_skills.toolsets.base import Toolset
+    from sandbox_skills.toolsets.toolbox import Toolbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +126,11 @@ def catalog(settings: Settings) -> Catalog:
         [root for root in usual if root.scope == "user" or not chosen.roots],
         precedence=chosen.precedence,
     )
-    return _catalog(settings, roots)
+    return catalog_of(settings, roots)
 
 
-def _catalog(settings: Settings, roots: Sequence[SkillRoot]) -> Catalog:
+def catalog_of(settings: Settings, roots: Sequence[SkillRoot]) -> Catalog:
+    """Returns the skills of these roots, read and pinned as the settings say."""
     chosen = settings.skills
     options = replace(LENIENT, precedence=chosen.precedence, max_directories=chosen.max_directories)
     return Catalog(roots, options, review=trust(settings).review)
@@ -163,103 +149,6 @@ def library(settings: Settings) -> Library:
 def artifact_store(settings: Settings) -> ArtifactStore:
     """Returns the artifacts of every tenant, each within the quota that the settings give."""
     return LocalArtifactStore(settings.data_dir / "artifacts", quota=settings.artifact_quota())
-
-
-def create_skills_provider(  # noqa: PLR0913  # the design's options
-    skills_dir: str | Path | Sequence[str | Path],
-    *,
-    include: Iterable[str] | None = None,
-    exclude: Iterable[str] = (),
-    cwd: str = "",
-    timeout: float = 30.0,
-    max_output: int = 20 * KIB,
-    toolsets: Sequence[str] = ("openrouter",),
-    engine: str | None = None,
-    tenant: str = LOCAL_TENANT,
-    settings: Settings | None = None,
-) -> OpeningProvider:
-    """Returns tools for the skills of one directory or several: enter it with `async with`, or `with` to block.
-
-    Whoever names a directory vouches for its skills. `include` and `exclude` hold names or ids; `cwd` is a place in
-    the sandbox, `timeout` seconds of a script, `max_output` bytes of each of its streams. `engine` and whatever is
-    not said here are as the settings say, by default the user's; boxes are started ahead and scripts of one turn
-    run beside each other, unless the settings say otherwise. Raises SettingsError, SkillNotFoundError for an
-    `include` that names no skill.
-    """
-    chosen = _for_provider(settings or load_settings(), engine)
-    named = [skills_dir] if isinstance(skills_dir, (str, Path)) else skills_dir
-    source = _catalog(chosen, [_named_root(Path(one)) for one in named])
-    wanted = None if include is None else frozenset(include)
-    for name in wanted or ():
-        source.require(name)
-    offered = OfferedSkills(source, include=wanted, exclude=frozenset(exclude))
-    options = OpenRouterOptions(timeout=timeout, max_output=max_output, cwd=cwd)
-    makers = [_toolset_maker(name, options, chosen) for name in toolsets]
-
-    @asynccontextmanager
-    async def open_provider() -> AsyncGenerator[SkillsProvider]:
-        async with opened(chosen) as live:
-            runs = SkillRuns(offered, live.sessions, demanded=trust(chosen).demanded)
-            chosen_tools = [make(runs) for make in makers]
-            toolbox = await to_thread.run_sync(partial(Toolbox, chosen_tools, canonical=offered.canonical))
-            yield SkillsProvider(toolbox, offered, Conversation(secrets.token_hex(8), tenant))
-
-    return OpeningProvider(open_provider)
-
-
-@asynccontextmanager
-async def opened_toolbox(
-    settings: Settings, *, toolsets: Sequence[str] = ("openrouter",)
-) -> AsyncGenerator[Toolbox]:
-    """Gives the tools of the user's skills to a conversation; leaving ends every sandbox of theirs.
-
-    Connects to nothing before the first call that needs a sandbox. Raises SettingsError for a toolset that is none.
-    """
-    chosen = _for_provider(settings, None)
-    offered = OfferedSkills(catalog(chosen))
-    makers = [_toolset_maker(name, OpenRouterOptions(), chosen, reply=False) for name in toolsets]
-    async with opened(chosen, pooled=False) as live:
-        runs = SkillRuns(offered, live.sessions, demanded=trust(chosen).demanded)
-        yield await to_thread.run_sync(
-            partial(Toolbox, [make(runs) for make in makers], canonical=offered.canonical)
-        )
-
-
-def _toolset_maker(
-    name: str, options: OpenRouterOptions, settings: Settings, *, reply: bool = True
-) -> Callable[[SkillRuns], Toolset]:
-    """Returns what makes a toolset. `reply`: the caller builds the prompt, so loads can only be told in replies."""
-    if name == OpenRouterTools.name:
-        return partial(OpenRouterTools, options=options)
-    if name == WorkspaceToolset.name:
-        tools = settings.workspace_tools.options(settings.run_limits())
-        tools = replace(tools, place="reply") if reply else tools
-        return partial(WorkspaceToolset, options=tools, artifacts=artifact_store(settings))
-    known = f"{OpenRouterTools.name}, {WorkspaceToolset.name}"
-    raise SettingsError(f"no toolset is named {name!r}", hint=f"known are {known}")
-
-
-def _named_root(directory: Path) -> SkillRoot:
-    if not directory.is_dir():
-        raise SettingsError(
-            f"{directory} is not a directory of skills", hint="name the folder that holds them"
-        )
-    return SkillRoot(str(directory.absolute()))
-
-
-def _for_provider(settings: Settings, engine: str | None) -> Settings:
-    """Returns the settings with what suits a model that calls several tools at once and waits for each."""
-    given = settings.model_dump(exclude_unset=True)
-    if engine is not None:
-        given["engine"] = engine
-    given["pool"] = {"size": 1, **given.get("pool", {})}
-    session = given.setdefault("session", {})
-    if not session.keys() & {"concurrency", "concurrent_runs"}:
-        session |= {"concurrency": "parallel", "concurrent_runs": PARALLEL_CALLS}
-    try:
-        return Settings(**given)
-    except ValidationError as error:
-        raise SettingsError(f"engine: {error.errors()[0]['msg']} (got {engine!r})") from error
 
 
 def sandbox_spec(settings: Settings) -> SandboxSpec:

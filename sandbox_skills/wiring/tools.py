@@ -1,0 +1,209 @@
+"""Toolsets by their names, and the provider of a caller's own loop."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from anyio import to_thread
+from pydantic import ValidationError
+
+from sandbox_skills.catalog import SkillRoot, defined_tools
+from sandbox_skills.errors import SettingsError
+from sandbox_skills.policy import secrets_of
+from sandbox_skills.settings import Settings, load_settings, secret_values
+from sandbox_skills.spec import KIB, LOCAL_TENANT
+from sandbox_skills.toolsets.base import Conversation
+from sandbox_skills.toolsets.blocking import OpeningProvider
+from sandbox_skills.toolsets.native import NativeToolset
+from sandbox_skills.toolsets.offered import OfferedSkills
+from sandbox_skills.toolsets.openrouter import OpenRouterOptions, OpenRouterTools
+from sandbox_skills.toolsets.provider import PARALLEL_CALLS, SkillsProvider
+from sandbox_skills.toolsets.resources_tools import ResourcesToolset
+from sandbox_skills.toolsets.skill_runs import SkillRuns
+from sandbox_skills.toolsets.skill_tool import SkillToolset
+from sandbox_skills.toolsets.tool_making import ToolMaking
+from sandbox_skills.toolsets.toolbox import Toolbox
+from sandbox_skills.toolsets.workspace_tools.toolset import WorkspaceToolset
+from sandbox_skills.wiring import artifact_store, catalog, catalog_of, opened, trust
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+
+    from sandbox_skills.artifacts import ArtifactStore
+    from sandbox_skills.toolsets.base import Toolset
+    from sandbox_skills.toolsets.workspace_tools.options import WorkspaceToolsOptions
+    from sandbox_skills.wiring import Live
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsetOptions:
+    """How toolsets behave, those that have a choice."""
+
+    openrouter: OpenRouterOptions
+    workspace: WorkspaceToolsOptions
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsetParts:
+    """What toolsets are made of. Without `making` there are no tools that make tools."""
+
+    runs: SkillRuns
+    options: ToolsetOptions
+    artifacts: ArtifactStore | None = None
+    making: ToolMaking | None = None
+
+
+_LOADERS: Mapping[str, str] = MappingProxyType(
+    {"openrouter": "load_skill", "workspace": "skill_load", "resources": "skill_load", "skill": "skill"}
+)
+"""The tool with which each toolset loads skills; `native` has one of its own where no other does."""
+
+_MAKERS: Mapping[str, Callable[[ToolsetParts, str], Toolset]] = MappingProxyType(
+    {
+        "openrouter": lambda parts, _: OpenRouterTools(parts.runs, parts.options.openrouter),
+        "workspace": lambda parts, _: WorkspaceToolset(
+            parts.runs, options=parts.options.workspace, artifacts=parts.artifacts
+        ),
+        "resources": lambda parts, _: ResourcesToolset(parts.runs.skills),
+        "skill": lambda parts, _: SkillToolset(parts.runs.skills),
+        "native": lambda parts, loader: NativeToolset(parts.runs, loader=loader, making=parts.making),
+    }
+)
+
+TOOLSETS = tuple(_MAKERS)
+"""The names of all toolsets."""
+
+
+def make_toolsets(names: Sequence[str], parts: ToolsetParts) -> tuple[Toolset, ...]:
+    """Returns the toolsets of these names, in that order; raises SettingsError for a name that none has."""
+    check_toolsets(names)
+    loader = next((_LOADERS[name] for name in names if name in _LOADERS), "")
+    return tuple(_MAKERS[name](parts, loader) for name in names)
+
+
+def check_toolsets(names: Sequence[str]) -> None:
+    """Raises SettingsError for a name that no toolset has."""
+    for name in names:
+        if name not in _MAKERS:
+            raise SettingsError(f"no toolset is named {name!r}", hint=f"there are {', '.join(TOOLSETS)}")
+
+
+def create_skills_provider(  # noqa: PLR0913  # the design's options
+    skills_dir: str | Path | Sequence[str | Path],
+    *,
+    include: Iterable[str] | None = None,
+    exclude: Iterable[str] = (),
+    cwd: str = "",
+    timeout: float = 30.0,
+    max_output: int = 20 * KIB,
+    toolsets: Sequence[str] = ("openrouter",),
+    engine: str | None = None,
+    tenant: str = LOCAL_TENANT,
+    settings: Settings | None = None,
+) -> OpeningProvider:
+    """Returns tools for the skills of one directory or several: enter it with `async with`, or `with` to block.
+
+    Whoever names a directory vouches for its skills. `include` and `exclude` hold names or ids; `cwd` is a place in
+    the sandbox, `timeout` seconds of a script, `max_output` bytes of each of its streams. `engine` and whatever is
+    not said here are as the settings say, by default the user's; boxes are started ahead and scripts of one turn
+    run beside each other, unless the settings say otherwise. Raises SettingsError, SkillNotFoundError for an
+    `include` that names no skill.
+    """
+    chosen = _for_provider(settings or load_settings(), engine)
+    named = [skills_dir] if isinstance(skills_dir, (str, Path)) else skills_dir
+    source = catalog_of(chosen, [_named_root(Path(one)) for one in named])
+    wanted = None if include is None else frozenset(include)
+    for name in wanted or ():
+        source.require(name)
+    offered = OfferedSkills(source, include=wanted, exclude=frozenset(exclude))
+    check_toolsets(toolsets)
+    # The caller builds the prompt, so that what is loaded can only be told in replies.
+    options = ToolsetOptions(
+        OpenRouterOptions(timeout=timeout, max_output=max_output, cwd=cwd),
+        replace(_workspace_options(chosen), place="reply"),
+    )
+
+    @asynccontextmanager
+    async def open_provider() -> AsyncGenerator[SkillsProvider]:
+        async with _opened(chosen, offered, toolsets, options, tenant=tenant) as toolbox:
+            yield SkillsProvider(toolbox, offered, Conversation(secrets.token_hex(8), tenant))
+
+    return OpeningProvider(open_provider)
+
+
+@asynccontextmanager
+async def opened_toolbox(
+    settings: Settings, *, toolsets: Sequence[str] = ("openrouter",), tenant: str = LOCAL_TENANT
+) -> AsyncGenerator[Toolbox]:
+    """Gives the tools of the user's skills to a conversation; leaving ends every sandbox of theirs.
+
+    Connects to nothing before the first call that needs a sandbox. Raises SettingsError for a toolset that is none.
+    """
+    chosen = _for_provider(settings, None)
+    offered = OfferedSkills(catalog(chosen))
+    options = ToolsetOptions(OpenRouterOptions(), _workspace_options(chosen))
+    async with _opened(chosen, offered, toolsets, options, tenant=tenant, pooled=False) as toolbox:
+        yield toolbox
+
+
+def skill_runs(settings: Settings, live: Live, offered: OfferedSkills) -> SkillRuns:
+    """Returns what runs the offered skills as the settings' policy allows; raises SettingsError for its secrets."""
+    policy = settings.policy.rules()
+    values = secret_values(settings.secrets, secrets_of(policy))
+    return SkillRuns(offered, live.sessions, policy=policy, secrets=values, demanded=trust(settings).demanded)
+
+
+@asynccontextmanager
+async def _opened(
+    settings: Settings,
+    offered: OfferedSkills,
+    toolsets: Sequence[str],
+    options: ToolsetOptions,
+    *,
+    tenant: str,
+    pooled: bool = True,
+) -> AsyncGenerator[Toolbox]:
+    check_toolsets(toolsets)
+    async with opened(settings, pooled=pooled) as live:
+        with defined_tools(None) as defined:
+            runs = skill_runs(settings, live, offered)
+            parts = ToolsetParts(
+                runs, options, artifact_store(settings), ToolMaking(defined, offered, tenant=tenant)
+            )
+            made = make_toolsets(toolsets, parts)
+            yield await to_thread.run_sync(
+                partial(Toolbox, made, policy=runs.policy, canonical=offered.canonical)
+            )
+
+
+def _workspace_options(settings: Settings) -> WorkspaceToolsOptions:
+    return settings.workspace_tools.options(settings.run_limits())
+
+
+def _named_root(directory: Path) -> SkillRoot:
+    if not directory.is_dir():
+        raise SettingsError(
+            f"{directory} is not a directory of skills", hint="name the folder that holds them"
+        )
+    return SkillRoot(str(directory.absolute()))
+
+
+def _for_provider(settings: Settings, engine: str | None) -> Settings:
+    """Returns the settings with what suits a model that calls several tools at once and waits for each."""
+    given = settings.model_dump(exclude_unset=True)
+    if engine is not None:
+        given["engine"] = engine
+    given["pool"] = {"size": 1, **given.get("pool", {})}
+    session = given.setdefault("session", {})
+    if not session.keys() & {"concurrency", "concurrent_runs"}:
+        session |= {"concurrency": "parallel", "concurrent_runs": PARALLEL_CALLS}
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        raise SettingsError(f"engine: {error.errors()[0]['msg']} (got {engine!r})") from error
