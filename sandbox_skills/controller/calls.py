@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, cast
 
 from sandbox_skills.catalog.text import one_line
+from sandbox_skills.controller.json_values import without_halves
 from sandbox_skills.controller.turn import ModelCall, Turn
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _objects(raw: str) -> list[JsonObject]:
         raise _ArgumentsError(_shown(f"the arguments are not JSON: {fault}", raw)) from error
     if not all(isinstance(value, dict) for value in values):
         raise _ArgumentsError(_shown("the arguments are no JSON object", raw))
-    return cast("list[JsonObject]", values)
+    return cast("list[JsonObject]", without_halves(values))
 
 
 def _no_constant(name: str) -> None:

@@ -5,18 +5,44 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, cast
 
+from sandbox_skills.catalog.text import printable
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sandbox_skills.catalog.manifest_json import JsonObject
 
 
+def _no_number(_name: str) -> None:
+    """Stands in for NaN and infinities, which are no JSON and would be refused when sent again."""
+
+
+_HALF = "\\ud"
+"""How the escape of a half begins, and of some whole characters."""
+
+_DECODER = json.JSONDecoder(parse_constant=_no_number)
+
+
 def parsed(text: str | bytes) -> object:
     """Returns what JSON text holds, None where it is none."""
     try:
-        return cast("object", json.loads(text))
+        plain = text if isinstance(text, str) else text.decode()
+        value = cast("object", _DECODER.decode(plain))
+        return without_halves(value) if _HALF in plain.lower() else value
     except (ValueError, RecursionError):
         return None
+
+
+def without_halves(value: object) -> object:
+    """Returns JSON in which halves of characters, which no UTF-8 can spell, are U+FFFD."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [without_halves(one) for one in cast("list[object]", value)]
+    if isinstance(value, dict):
+        pairs = cast("dict[str, object]", value).items()
+        return {printable(key): without_halves(one) for key, one in pairs}
+    return value
 
 
 def object_of(value: object) -> JsonObject:

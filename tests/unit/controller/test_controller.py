@@ -484,6 +484,17 @@ async def test_spans_have_the_names_of_the_convention(
     assert "secret" not in str([one.to_json() for one in recorded.get_finished_spans()])
 
 
+async def test_half_a_character_does_no_harm(model: Model, talk: Conversation) -> None:
+    half = "\ud83d"
+    model.server.script(
+        Say([text(f"a{half}"), call("echo", {"word": half}, f"c{half}")]), Say([text("Done.")])
+    )
+    async with model.controller(Echo().tool()) as controller:
+        result = await controller.run("Hi.", talk)
+    assert RunState.loads(result.state.dumps()) == result.state
+    assert list(outputs(model.server.bodies[1]).values()) == ["echo \ufffd"]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_two_hundred_conversations_on_one_loop(model: Model) -> None:
