@@ -1,0 +1,113 @@
+"""What a call of a skill's own tool costs in a session, beside a bare interpreter: `python -m tests.bench.handlers`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sandbox_skills.catalog import Catalog, SkillRoot
+from sandbox_skills.toolsets.base import Conversation, ToolCall
+from sandbox_skills.toolsets.native import NativeToolset
+from sandbox_skills.toolsets.offered import OfferedSkills
+from sandbox_skills.toolsets.skill_runs import SkillRuns
+from sandbox_skills.toolsets.toolbox import Toolbox
+from sandbox_skills.workspace.manager import Argv, RunRequest, WorkspaceManager
+from sandbox_skills.workspace.sessions import SessionManager
+from tests.bench.report import Bound, Row, as_markdown, machine, missed
+from tests.bench.scenarios import ROUNDS, SPEC, TENANT, Bench, timed_async
+
+if TYPE_CHECKING:
+    from sandbox_skills.workspace.live_session import LiveSession
+    from sandbox_skills.workspace.staging import StagedSkill
+
+MOST = 1.3
+"""A call of a tool may cost so many times what a bare interpreter costs in the same box."""
+
+HANDLERS = {
+    "python": ("add.py", "def handler(args):\n    return {'sum': args['a'] + 1}\n"),
+    "javascript": (
+        "add.mjs",
+        "export default async function handler({ a }) {\n  return { sum: a + 1 };\n}\n",
+    ),
+}
+BARE = {"python": ("python3", "-c", "pass"), "javascript": ("node", "-e", "0")}
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """One conversation whose box is warm: calls of its tools, and bare interpreters in the same box."""
+
+    box: Toolbox
+    session: LiveSession
+    staged: StagedSkill
+    talk: Conversation
+
+    async def tool(self, name: str) -> None:
+        result = await self.box.call(ToolCall(name, {"a": 1}), self.talk)
+        assert result.content == {"sum": 2}, result
+
+    async def bare(self, *argv: str) -> None:
+        result = await self.session.run(self.staged, RunRequest(Argv(argv)))
+        assert result.outcome.ok
+
+
+def write_skill(root: Path) -> Path:
+    """Writes a skill with a tool for each language; returns its folder."""
+    folder = root / "adder"
+    (folder / "scripts").mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: adder\ndescription: Adds.\n---\n", encoding="utf-8")
+    number = {"a": {"type": "number", "description": "What is increased"}}
+    tools: list[object] = []
+    for language, (file, source) in HANDLERS.items():
+        (folder / "scripts" / file).write_text(source, encoding="utf-8")
+        about = {"name": f"add_{language}", "description": "Adds one.", "script": f"scripts/{file}"}
+        tools.append({**about, "parameters": number})
+    (folder / "tools.json").write_text(json.dumps(tools), encoding="utf-8")
+    return folder
+
+
+async def rows(bench: Bench) -> list[Row]:
+    """Measures calls of both languages and what they are compared with, in turns."""
+    skill = write_skill(bench.folder / "tools")
+    skills = OfferedSkills(Catalog([SkillRoot(str(skill.parent))]))
+    async with SessionManager(WorkspaceManager(bench.pool, bench.store, spec=SPEC)) as sessions:
+        session = await sessions.open("bench", tenant=TENANT)
+        box = Toolbox([NativeToolset(SkillRuns(skills, sessions))])
+        calls = Calls(box, session, await session.stage(skill), Conversation("bench", TENANT))
+        return [row for language in HANDLERS for row in await pair(calls, language)]
+
+
+async def pair(calls: Calls, language: str) -> tuple[Row, Row]:
+    """Returns the rows of a bare interpreter and of a tool's call."""
+    bare: list[float] = []
+    called: list[float] = []
+    for _ in range(ROUNDS):
+        bare.append(await timed_async(lambda: calls.bare(*BARE[language])))
+        called.append(await timed_async(lambda: calls.tool(f"add_{language}")))
+    plain = Row(f"session: {' '.join(BARE[language])}", tuple(bare))
+    row = Row(f"session: call of a {language} tool", tuple(called))
+    bound = Bound("tool ÷ bare", row.p50 / plain.p50, MOST, at_most=True)
+    return plain, Row(row.name, row.samples, bounds=(bound,))
+
+
+async def measure(folder: Path) -> list[Row]:
+    """Measures these rows alone."""
+    async with Bench.opened(folder) as bench:
+        return await rows(bench)
+
+
+def main() -> int:
+    """Prints the rows; returns 1 when a ratio misses its bound."""
+    with tempfile.TemporaryDirectory(prefix="sandbox-skills-bench-") as folder:
+        measured = asyncio.run(measure(Path(folder)))
+    sys.stdout.write(as_markdown(measured, machine()))
+    return 1 if missed(measured) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
