@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from anyio import to_thread
 from pydantic import Field
@@ -20,6 +20,7 @@ from sandbox_skills.catalog import (
 )
 from sandbox_skills.catalog.text import one_line
 from sandbox_skills.errors import PolicyError, ToolNotFoundError
+from sandbox_skills.spec import KIB
 from sandbox_skills.toolsets.arguments import Arguments, read_arguments, schema_of
 from sandbox_skills.toolsets.base import Subject, Tool, ToolResult
 from sandbox_skills.toolsets.bodies import body_of, repeated, repeated_note
@@ -49,6 +50,9 @@ LOADERS: Mapping[str, str] = MappingProxyType(
 
 TIMEOUT_SECONDS = 30.0
 """As for a script of a skill: a tool that takes longer is better a command that can be looked at."""
+
+_MAX_PLAIN = 16
+"""Arguments of a short call: twice what most tools take."""
 
 _MAX_SHOWN = 128
 """Characters of a name that are repeated: twice the longest there may be."""
@@ -138,7 +142,7 @@ class NativeToolset:
             return await to_thread.run_sync(self._define, self._making, call)
         if self._making is not None and call.name == REMOVE_TOOL.name:
             return await to_thread.run_sync(self._remove, self._making, call)
-        return await self._run(await to_thread.run_sync(self._checked, call), call, context)
+        return await self._run(await self._checked(call), call, context)
 
     def refused(self, call: ToolCall, error: SandboxSkillsError) -> ToolResult:
         """Returns {"error": message}, next step included."""
@@ -158,12 +162,17 @@ class NativeToolset:
         if self._making is not None and conversation.tenant != self._making.tenant:
             raise PolicyError("these tools are another tenant's", hint="Make a toolset for each tenant.")
 
-    def _checked(self, call: ToolCall) -> DeclaredTool:
-        """Returns the tool that is called, its arguments checked. Blocking."""
-        one = self._current().get(call.name)
-        if one is None:
+    async def _checked(self, call: ToolCall) -> DeclaredTool:
+        """Returns the tool that is called, as `tools` has found it, its arguments checked."""
+        known = self._declared.known
+        if call.name not in known:
+            known = await to_thread.run_sync(self._current)
+        if (one := known.get(call.name)) is None:
             raise ToolNotFoundError(f"no tool is named {one_line(call.name, _MAX_SHOWN)!r}")
-        check_call(one.spec, call.arguments)
+        if _is_short(call.arguments):
+            check_call(one.spec, call.arguments)
+        else:
+            await to_thread.run_sync(check_call, one.spec, call.arguments)
         return one
 
     async def _run(self, one: DeclaredTool, call: ToolCall, context: CallContext) -> ToolResult:
@@ -205,6 +214,16 @@ class NativeToolset:
         seen, delta = repeated(conversation, spec.id, body)
         text = repeated_note(shown) if seen else body
         return ToolResult(text, display=f"Loaded skill: {shown}", state_delta=delta)
+
+
+def _is_short(arguments: object) -> bool:
+    """Whether a check of them is done before a thread would have begun with it."""
+    if not isinstance(arguments, dict):
+        return True
+    values = cast("dict[object, object]", arguments).values()
+    plain = (str, int, float, bool, type(None))
+    texts = sum(len(value) for value in values if isinstance(value, str))
+    return len(values) <= _MAX_PLAIN and texts <= KIB and all(isinstance(value, plain) for value in values)
 
 
 def _forgotten(tool: str, skill: str) -> dict[str, str]:
