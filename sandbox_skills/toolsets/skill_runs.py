@@ -6,6 +6,7 @@ import shlex
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
+from urllib.parse import quote
 
 from anyio import to_thread
 
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from sandbox_skills.workspace.staging import StagedSkill
 
 
+EMPTIED = "the workspace was lost or its time was over: files of earlier calls are gone"
+"""What a result begins with where it was made in a new workspace in place of an old one."""
+
+
 class Demand(Protocol):
     """Returns the pin that a skill's copy must meet, as `install.Trust.demanded`. Blocking."""
 
@@ -55,6 +60,7 @@ class SkillRuns:
     policy: Policy = field(default_factory=Policy)
     secrets: Mapping[str, str] = field(default_factory=dict[str, str])
     demanded: Demand = _no_demand
+    _emptied: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]], repr=False)
 
     async def find(self, name: str) -> SkillSpec:
         """Returns an offered skill; raises SkillNotFoundError with near names."""
@@ -81,7 +87,8 @@ class SkillRuns:
         granted = self.granted(spec, request, tenant=context.conversation.tenant, tool=tool, script=script)
         session = await self.workspace(context.conversation, spec, granted)
         staged = None if spec is None else await self.stage(session, spec, asked=asked)
-        return await session.run(staged, granted, on_output=context.on_output)
+        result = await session.run(staged, granted, on_output=context.on_output)
+        return self._told(result, (context.conversation.tenant, session.id))
 
     async def start(
         self,
@@ -99,6 +106,15 @@ class SkillRuns:
         session = await self.workspace(context.conversation, spec, granted)
         staged = None if spec is None else await self.stage(session, spec, asked=asked)
         return await session.start_program(staged, granted, tty=tty, sink=context.on_output)
+
+    def _told(self, result: RunResult, workspace: tuple[str, str]) -> RunResult:
+        """Returns a result that says, once, that its workspace is not the one of earlier calls."""
+        if workspace not in self._emptied:
+            return result
+        self._emptied.discard(workspace)
+        report = result.report
+        told = None if report is None else replace(report, warnings=(EMPTIED, *report.warnings))
+        return replace(result, notes=(EMPTIED, *result.notes), report=told)
 
     async def _vouched(self, spec: SkillSpec | None) -> SkillSpec | None:
         """Returns the skill as it may be given secrets: what a model wrote needs a pin, whatever its root is."""
@@ -157,18 +173,36 @@ class SkillRuns:
     ) -> LiveSession:
         """Returns the conversation's workspace; a skill with secrets has one of its own.
 
-        One that expired goes on from its files where they are still there, else with nothing.
+        One that expired or was lost goes on from its files where they are still there, else with nothing, which the
+        next run's result tells.
         """
-        session_id = conversation.id
-        if spec is not None and request is not None and request.grants:
-            session_id = f"{conversation.id}/{spec.id}"
+        alone = spec is not None and request is not None and bool(request.grants)
+        name = workspace_name(conversation, spec.id if alone and spec is not None else "")
+        tenant = conversation.tenant
         try:
-            return await self.sessions.open(session_id, tenant=conversation.tenant)
+            return await self.sessions.open(name, tenant=tenant)
         except (SessionExpiredError, SessionLostError):
-            left = self.sessions.snapshot_of(session_id, tenant=conversation.tenant)
-            return await self.sessions.open(
-                session_id, tenant=conversation.tenant, restore=left, anew=left is None
-            )
+            left = self.sessions.snapshot_of(name, tenant=tenant)
+            session = await self.sessions.open(name, tenant=tenant, restore=left, anew=left is None)
+            if left is None:
+                self._emptied.add((tenant, name))
+            return session
+
+    async def workspaces(self, conversation: Conversation) -> list[LiveSession]:
+        """Returns the workspaces of a conversation that live; makes none."""
+        name = workspace_name(conversation)
+        live = [info.id for info in self.sessions.sessions(tenant=conversation.tenant)]
+        own = [one for one in live if one == name or one.startswith(f"{name}/")]
+        return [await self.sessions.open(one, tenant=conversation.tenant) for one in own]
+
+
+def workspace_name(conversation: Conversation, skill: str = "") -> str:
+    """Returns the name of a conversation's session, or of the one that a skill with secrets has in it. Pure.
+
+    No two conversations have one in common, whatever they are called.
+    """
+    name = quote(conversation.id, safe="", errors="surrogatepass")
+    return f"{name}/{skill}" if skill else name
 
 
 def _judged(request: RunRequest) -> dict[str, str]:

@@ -144,13 +144,8 @@ async def _programs(
 async def _of_conversation(
     runs: SkillRuns, conversation: Conversation
 ) -> list[InteractivePrograms[RunResult]]:
-    """Returns the programs of each workspace of a conversation; opens none.
-
-    A skill with secrets has a workspace of its own, whose name begins with the conversation's.
-    """
-    live = [info.id for info in runs.sessions.sessions(tenant=conversation.tenant)]
-    own = [one for one in live if one == conversation.id or one.startswith(f"{conversation.id}/")]
-    return [(await runs.sessions.open(one, tenant=conversation.tenant)).programs for one in own]
+    """Returns the programs of each workspace of a conversation; opens none."""
+    return [session.programs for session in await runs.workspaces(conversation)]
 
 
 async def _type(program: InteractiveProgram[RunResult], chars: str, *, submit: bool) -> None:

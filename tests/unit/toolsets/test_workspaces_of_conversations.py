@@ -1,0 +1,98 @@
+"""Which workspace a call runs in: a conversation's own, a skill's own where it has secrets, and a new one in time."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox_skills.catalog import Catalog, SkillRoot
+from sandbox_skills.engines.fake import FakeEngine
+from sandbox_skills.policy import Policy, SkillRule
+from sandbox_skills.spec import SandboxSpec
+from sandbox_skills.toolsets.base import CallContext, Conversation
+from sandbox_skills.toolsets.offered import OfferedSkills
+from sandbox_skills.toolsets.skill_runs import EMPTIED, SkillRuns, workspace_name
+from sandbox_skills.workspace.manager import Argv, RunRequest, WorkspaceManager
+from sandbox_skills.workspace.sessions import SessionManager
+from sandbox_skills.workspace.staging import SkillStore
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+    from pathlib import Path
+
+pytestmark = pytest.mark.anyio
+
+TRUE = RunRequest(Argv(("true",)))
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@asynccontextmanager
+async def runs(tmp_path: Path, policy: Policy | None = None) -> AsyncGenerator[tuple[SkillRuns, FakeEngine]]:
+    folder = tmp_path / "skills/greet"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: greet\ndescription: d\n---\nb\n", encoding="utf-8")
+    engine = FakeEngine()
+    manager = WorkspaceManager(engine, SkillStore(tmp_path / "store"), spec=SandboxSpec(needs=frozenset()))
+    offered = OfferedSkills(Catalog([SkillRoot(str(tmp_path / "skills"))]))
+    async with SessionManager(manager) as sessions:
+        yield SkillRuns(offered, sessions, policy or Policy(), {"KEY": "s3cret-value"}), engine
+
+
+def context(name: str = "c") -> CallContext:
+    return CallContext(Conversation(name, tenant="t"))
+
+
+async def test_calls_of_one_conversation_share_a_workspace(tmp_path: Path) -> None:
+    async with runs(tmp_path) as (skill_runs, engine):
+        spec = await skill_runs.find("greet")
+        for name in ("c", "c", "d"):
+            await skill_runs.run(spec, TRUE, context(name), tool="x")
+        assert len(engine.open_sandboxes) == 2
+
+
+async def test_a_skill_with_secrets_has_one_of_its_own(tmp_path: Path) -> None:
+    policy = Policy(skills={"greet": SkillRule(secrets=("KEY",))})
+    async with runs(tmp_path, policy) as (skill_runs, _):
+        spec = await skill_runs.find("greet")
+        await skill_runs.run(spec, TRUE, context(), tool="x")
+        await skill_runs.run(None, TRUE, context(), tool="x")
+        await skill_runs.run(None, TRUE, context("c/greet"), tool="x")
+        live = {info.id for info in skill_runs.sessions.sessions(tenant="t")}
+        assert live == {"c", "c/greet", "c%2Fgreet"}
+        own = await skill_runs.workspaces(Conversation("c", tenant="t"))
+        assert {session.id for session in own} == {"c", "c/greet"}
+
+
+async def test_a_workspace_that_was_lost_is_told_once(tmp_path: Path) -> None:
+    async with runs(tmp_path) as (skill_runs, engine):
+        await skill_runs.run(None, TRUE, context(), tool="x")
+        (box,) = engine.open_sandboxes.values()
+        box.lose()
+        with pytest.raises(Exception, match="is gone"):
+            await skill_runs.run(None, TRUE, context(), tool="x")
+        first = await skill_runs.run(None, TRUE, context(), tool="x")
+        second = await skill_runs.run(None, TRUE, context(), tool="x")
+        assert EMPTIED in first.notes
+        assert EMPTIED not in second.notes
+
+
+@given(
+    st.tuples(st.text(), st.sampled_from(["", "a", "b-c"])),
+    st.tuples(st.text(), st.sampled_from(["", "a", "b-c"])),
+)
+def test_no_two_workspaces_have_one_name(one: tuple[str, str], other: tuple[str, str]) -> None:
+    names = [workspace_name(Conversation(name, tenant="t"), skill) for name, skill in (one, other)]
+    assert (names[0] == names[1]) is (one == other)
+
+
+def test_names_in_common_use_stay_as_they_are() -> None:
+    assert workspace_name(replace(Conversation("mcp-stdio_1.x~", tenant="t"))) == "mcp-stdio_1.x~"
