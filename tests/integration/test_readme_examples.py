@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 
 from sandbox_skills.engines.image import image_tag
 from sandbox_skills.engines.image.base import mirrors_of
+from tests.integration.scripted_api import ScriptedApi
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,13 +44,13 @@ def checkout(program: Program) -> Path:
     return program.cwd
 
 
-def run(argv: list[str], program: Program) -> str:
+def run(argv: list[str], program: Program, **environ: str) -> str:
     """Returns what an example prints; it must succeed, and complain of nothing."""
     path = f"{Path(program.path).parent}:/usr/bin:/bin"
     done = subprocess.run(
         argv,
         cwd=program.cwd,
-        env=program.environ(PATH=path, SKILLS_ROOT=""),
+        env=program.environ(PATH=path, SKILLS_ROOT="", **environ),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -136,10 +138,118 @@ def test_the_recipe_for_packages_makes_an_image_that_serves_and_names_no_mirror(
     assert done.stdout == "Hello, world!\n", "nothing names the mirror"
 
 
-@pytest.mark.parametrize("name", [name for name, (language, _) in EXAMPLES.items() if language == "python"])
+RUNS = [name for name, (language, _) in EXAMPLES.items() if language == "python" and "tools-" not in name]
+
+
+@pytest.mark.parametrize("name", RUNS)
 def test_every_python_example_works(name: str, program: Program, checkout: Path) -> None:
     printed = run([sys.executable, "-W", "error", "-c", EXAMPLES[name][1]], program)
     assert printed == "Exited(code=0) ['out/fib.txt']\n"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(90)  # importing the library alone takes seconds on a busy machine
+def test_the_example_of_the_openai_sdk_works(program: Program, checkout: Path) -> None:
+    turns = [
+        *[responses_turn(name, arguments) for name, arguments in SEND],
+        {**RESPONSE, "output": [said("Done.")]},
+    ]
+    with ScriptedApi(turns) as api:
+        code = EXAMPLES["tools-openrouter"][1].replace("https://openrouter.ai/api/v1", api.url)
+        printed = run([sys.executable, "-c", code], program, OPENROUTER_API_KEY="key-1")
+    assert printed == "Done.\n"
+    assert {request.path for request in api.requests} == {"/responses"}
+    assert api.requests[0].body["tools"][1]["name"] == "use_skill"
+    outputs = [item["output"] for item in api.requests[-1].body["input"] if "output" in item]
+    check_flow(outputs)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(90)  # importing the library alone takes seconds on a busy machine
+def test_the_example_of_the_anthropic_sdk_works(program: Program, checkout: Path) -> None:
+    turns = [
+        *[{**MESSAGE, "content": [use]} for use in uses()],
+        {**MESSAGE, "stop_reason": "end_turn", "content": [{"type": "text", "text": "Done."}]},
+    ]
+    with ScriptedApi(turns) as api:
+        environ = {"ANTHROPIC_BASE_URL": api.url, "ANTHROPIC_API_KEY": "key-1"}
+        printed = run([sys.executable, "-c", EXAMPLES["tools-anthropic"][1]], program, **environ)
+    assert printed == "Done.\n"
+    assert "### team-chat" in api.requests[0].body["system"]
+    messages = api.requests[-1].body["messages"]
+    check_flow([message["content"][0]["content"] for message in messages[2::2]])
+
+
+def test_the_example_with_tools_of_ones_own_works(program: Program, checkout: Path) -> None:
+    printed = run([sys.executable, "-W", "error", "-c", EXAMPLES["tools-own"][1]], program)
+    assert printed == "3\n{'success': True, 'stdout': '0\\n1\\n1\\n2\\n3\\n', 'stderr': '', 'exitCode': 0}\n"
+
+
+SEND: list[tuple[str, dict[str, object]]] = [
+    ("load_skill", {"skill": "team-chat"}),
+    ("use_skill", {"skill": "team-chat", "script": "team-chat.mjs", "args": ["channels", "list"]}),
+    (
+        "use_skill",
+        {"skill": "team-chat", "script": "team-chat.mjs", "args": ["send", "Hello World", "--channel=1002"]},
+    ),
+]
+
+
+def check_flow(outputs: list[str]) -> None:
+    """Checks what the model was told of its three calls."""
+    assert outputs[0].startswith("# Team chat\n")
+    assert "1002\\t#dev" in outputs[1]
+    assert json.loads(outputs[2]) == {
+        "success": True,
+        "stdout": "sent to #dev\n",
+        "stderr": "",
+        "exitCode": 0,
+    }
+
+
+def responses_turn(name: str, arguments: dict[str, object]) -> dict[str, object]:
+    call = {
+        "type": "function_call",
+        "id": f"fc_{name}",
+        "call_id": f"call_{name}_{len(str(arguments))}",
+        "name": name,
+        "arguments": json.dumps(arguments),
+        "status": "completed",
+    }
+    return {**RESPONSE, "output": [call]}
+
+
+def said(text: str) -> dict[str, object]:
+    content = [{"type": "output_text", "text": text, "annotations": []}]
+    return {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": content}
+
+
+def uses() -> list[dict[str, object]]:
+    return [
+        {"type": "tool_use", "id": f"toolu_{n}", "name": name, "input": arguments}
+        for n, (name, arguments) in enumerate(SEND)
+    ]
+
+
+RESPONSE: dict[str, object] = {
+    "id": "gen-1",
+    "object": "response",
+    "created_at": 1,
+    "model": "m",
+    "status": "completed",
+    "parallel_tool_calls": True,
+    "tool_choice": "auto",
+    "tools": [],
+}
+MESSAGE: dict[str, object] = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "m",
+    "stop_reason": "tool_use",
+    "stop_sequence": None,
+    "usage": {"input_tokens": 1, "output_tokens": 1},
+}
 
 
 def test_the_demo_prints_what_the_readme_shows(program: Program) -> None:
