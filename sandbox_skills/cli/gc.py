@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from sandbox_skills.catalog import sweep_defined_tools
 from sandbox_skills.cli.event_loop import run_async
 from sandbox_skills.cli.terminal import out, print_json, working
+from sandbox_skills.engines.bubblewrap.rootfs import Wanted, prune
 from sandbox_skills.engines.image import prune_images
+from sandbox_skills.engines.image.source import FOLDERS
 from sandbox_skills.spec import LOCAL_TENANT
-from sandbox_skills.wiring import artifact_store, docker_client, library, opened
+from sandbox_skills.wiring import artifact_store, docker_client, library, opened, root_build
 
 if TYPE_CHECKING:
     from sandbox_skills.cli.options import GlobalOptions
@@ -25,13 +27,20 @@ def gc(options: GlobalOptions, *, images: bool) -> int:
         removed = run_async(_collect(settings))
         removed["fetches"] = library(settings).sweep()
         removed["tools"] = sweep_defined_tools()
-        removed["images"] = prune_images(docker_client(settings)) if images else []
+        removed["images"] = _prune(settings) if images else []
     if options.as_json:
         print_json(removed)
     else:
         for kind, names in removed.items():
             out.print(f"{kind}: {len(names)} removed")
     return 0
+
+
+def _prune(settings: Settings) -> list[str]:
+    """Removes images and root file systems of other versions; a Docker Engine is asked only where it is used."""
+    asked = root_build(settings)
+    trees = prune(asked.folder, frozenset({asked.wanted.name, *(Wanted(name).name for name in FOLDERS)}))
+    return [*trees, *(prune_images(docker_client(settings)) if settings.engine == "docker" else [])]
 
 
 async def _collect(settings: Settings) -> dict[str, list[str]]:

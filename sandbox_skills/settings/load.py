@@ -68,11 +68,15 @@ def _may_say(name: str, given: Given) -> bool:
 def _check_local(given: Mapping[str, Given]) -> None:
     """Raises SettingsError where anything but the command itself asks for the engine that isolates nothing."""
     engine = given.get("engine")
-    if engine is not None and engine.value == "local" and engine.origin != COMMAND_LINE:
+    if engine is None or engine.value != "local":
+        return
+    hint = "--engine local --accept-no-isolation"
+    if engine.origin != COMMAND_LINE:
         raise SettingsError(
-            f"{engine.origin}: engine: local can only be asked for on the command line",
-            hint="--engine local --accept-no-isolation",
+            f"{engine.origin}: engine local can only be asked for on the command line", hint=hint
         )
+    if "accept_no_isolation" not in given:
+        raise SettingsError("engine local isolates nothing: a skill may do all that you may do", hint=hint)
 
 
 def _policy(given: Mapping[str, Given]) -> dict[str, Given]:

@@ -236,9 +236,7 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _isolation_accepted(self) -> Self:
         if self.engine == "local" and not self.accept_no_isolation:
-            raise ValueError(
-                "local runs skills as you, with all that you may do: give --engine local --accept-no-isolation"
-            )
+            raise ValueError("local isolates nothing, which accept_no_isolation has to accept")
         return self
 
     def lock_file(self) -> Path:

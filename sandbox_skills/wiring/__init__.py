@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from sandbox_skills.controller.own_tools import OwnTool
     from sandbox_skills.engines.base import Engine
     from sandbox_skills.engines.bubblewrap import BubblewrapEngineOptions
+    from sandbox_skills.engines.bubblewrap.build import BuildOptions
     from sandbox_skills.engines.docker import DockerEngineOptions
     from sandbox_skills.engines.doctor import DoctorOptions
     from sandbox_skills.engines.local import LocalEngineOptions
@@ -247,6 +248,21 @@ def controller(
     return Controller(client, options, toolbox=toolbox, tools=tools, hooks=hooks)
 
 
+def root_build(settings: Settings) -> BuildOptions:
+    """Returns how the root file system of bubblewrap's boxes is made for these settings."""
+    from sandbox_skills.engines.bubblewrap.build import BuildOptions  # noqa: PLC0415  # it imports docker-py
+    from sandbox_skills.engines.bubblewrap.rootfs import Wanted  # noqa: PLC0415  # likewise
+
+    return BuildOptions(
+        folder=settings.data_dir / "rootfs",
+        cache_dir=settings.data_dir / "cache",
+        wanted=Wanted(settings.image.target, settings.image.name),
+        base=settings.image.base,
+        program=settings.bubblewrap.program,
+        connect=partial(docker_client, settings),
+    )
+
+
 def docker_client(settings: Settings) -> docker.APIClient:
     """Returns a client of the daemon that the settings name, connected; raises EngineUnavailableError with the fix."""
     from sandbox_skills.engines.docker_client import connect  # noqa: PLC0415  # docker-py is slow to import
@@ -260,6 +276,8 @@ def doctor_options(settings: Settings) -> DoctorOptions:
 
     return DoctorOptions(
         data_dir=settings.data_dir,
+        engine=settings.engine,
+        program=settings.bubblewrap.program,
         store=store_root(settings),
         connection=docker_connection(settings.docker),
         image=settings.image.name,

@@ -14,7 +14,6 @@ import fcntl
 import hashlib
 import json
 import os
-import shutil
 import tarfile
 import tempfile
 from contextlib import contextmanager, suppress
@@ -205,9 +204,3 @@ def _taken(member: tarfile.TarInfo, root: str) -> tarfile.TarInfo | None:
     if member.isdev() or member.name == ".dockerenv":
         return None
     return member.replace(mode=member.mode & 0o1777, deep=False)
-
-
-def free_bytes(folder: Path) -> int:
-    """Returns the room where root file systems are kept."""
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
-    return shutil.disk_usage(existing).free

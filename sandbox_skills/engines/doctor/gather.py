@@ -1,6 +1,6 @@
-"""Looks at everything that sandboxes on Docker need, and says what to do about each fault.
+"""Looks at everything that sandboxes of an engine need, and says what to do about each fault.
 
-Gathers facts; `checks` and `daemon` judge them. A look that fails is itself a finding.
+Gathers facts; `checks` and `daemon` judge them, and `bubblewrap` its own. A look that fails is itself a finding.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ import anyio.to_thread
 
 from sandbox_skills.directories import current_account
 from sandbox_skills.engines import image
+from sandbox_skills.engines.bubblewrap.rootfs import Wanted
 from sandbox_skills.engines.docker_client import DockerConnection, address, connect, translated
 from sandbox_skills.engines.docker_config import LABEL_MANAGED
+from sandbox_skills.engines.doctor.bubblewrap import examine_bubblewrap
 from sandbox_skills.engines.doctor.checks import (
     DATA_NEEDS,
     DOCKER_NEEDS,
@@ -69,7 +71,7 @@ STALE_SECONDS = 3600.0
 class DoctorOptions:
     """What is to be examined: the engine's options, and what a sandbox must hold.
 
-    `temporary_dirs` are directories where unfinished copies are written.
+    `temporary_dirs` are directories where unfinished copies are written; `program` is bubblewrap's, None that of PATH.
     """
 
     data_dir: Path
@@ -81,11 +83,13 @@ class DoctorOptions:
     needs: frozenset[Guarantee] = BASE_GUARANTEES
     temporary_dirs: tuple[Path, ...] = ()
     store: Path | None = None
+    engine: str = "docker"
+    program: Path | None = None
 
 
 async def examine(options: DoctorOptions) -> list[Check]:
     """Returns every finding, the most severe first. Starts and changes nothing; raises nothing."""
-    checks = await _engine(options)
+    checks = await _ENGINES.get(options.engine, _no_engine)(options)
     for name, gather in (
         ("data directory", _data_directory),
         ("mount table", _mount_table),
@@ -96,7 +100,25 @@ async def examine(options: DoctorOptions) -> list[Check]:
     return arranged(checks)
 
 
-async def _engine(options: DoctorOptions) -> list[Check]:
+async def _bubblewrap(options: DoctorOptions) -> list[Check]:
+    return await _gathered(
+        "engine",
+        lambda: examine_bubblewrap(
+            options.program,
+            options.data_dir / "rootfs",
+            Wanted(options.target, options.image),
+            options.data_dir / "bubblewrap" / "instances",
+            options.needs,
+        ),
+    )
+
+
+async def _no_engine(options: DoctorOptions) -> list[Check]:
+    detail = f"{options.engine} isolates nothing, and guarantees nothing"
+    return [Check("engine", "lost", detail, "use --engine docker or --engine bubblewrap")]
+
+
+async def _docker(options: DoctorOptions) -> list[Check]:
     try:
         client = await _connected(options.connection)
     except SandboxSkillsError as error:
@@ -111,6 +133,9 @@ async def _engine(options: DoctorOptions) -> list[Check]:
         return checks
     finally:
         client.close()
+
+
+_ENGINES = {"docker": _docker, "bubblewrap": _bubblewrap}
 
 
 async def _connected(connection: DockerConnection) -> docker.APIClient:
