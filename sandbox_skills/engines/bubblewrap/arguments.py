@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 STAGE = "/tmp"  # noqa: S108  # covered in the box's own namespace: a directory that every host has
 """Below this the launcher lays out the parts of a box. The host's own `/tmp` is not touched."""
 
-ROOT, STORE, WORK, SCRATCH, SHARED = "root", "skills", "workspace", "tmp", "shm"
-"""The parts, by their names below STAGE."""
+TREE, ROOT, STORE, WORK, SCRATCH, SHARED, QUEUES, DEVICES = (
+    f"{STAGE}/{name}" for name in ("tree", "root", "skills", "workspace", "tmp", "shm", "mqueue", "dev")
+)
+"""The parts: the root file system as it lies on the host's disk and as this box alone has it, and so on."""
 
 CGROUPS = "/sys/fs/cgroup"
 
@@ -30,23 +32,26 @@ MASKED_FILES = (
     "/proc/keys",
     "/proc/latency_stats",
     "/proc/sched_debug",
+    "/proc/sys/kernel/ns_last_pid",
     "/proc/timer_list",
     "/proc/timer_stats",
 )
-"""What Docker hides of /proc: it tells of the host. Bubblewrap itself makes /proc/sys and its like read-only."""
+"""What Docker hides of /proc, as it tells of the host, and the one setting that everyone may open for writing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
     """What differs between boxes and hosts. `groups` maps places below /sys/fs/cgroup to the box's own groups there.
 
-    `masked` are the paths of MASKED_DIRECTORIES and MASKED_FILES that this kernel has; `lock_namespaces` is whether
-    bubblewrap knows how to forbid user namespaces in the box, which the filter does anyway.
+    `masked` are the paths of MASKED_DIRECTORIES and MASKED_FILES that this kernel has; `own_devices` is whether the
+    launcher makes the box's devices, `lock_namespaces` whether bubblewrap knows how to forbid user namespaces in the
+    box, which the filter does anyway.
     """
 
     uid: int
     groups: Mapping[str, str]
     masked: frozenset[str] = frozenset()
+    own_devices: bool = True
     lock_namespaces: bool = True
 
 
@@ -57,13 +62,12 @@ def bwrap_arguments(parts: Parts) -> tuple[str, ...]:
         *_namespaces(parts),
         *("--as-pid-1", "--die-with-parent", "--new-session"),
         *("--cap-drop", "ALL", "--seccomp", str(FILTER)),
-        *("--ro-bind", f"{STAGE}/{ROOT}", "/"),
+        *("--ro-bind", ROOT, "/"),
         *_proc(parts.masked),
-        *("--dev", "/dev", "--bind", f"{STAGE}/{SHARED}", SHM, "--remount-ro", "/dev"),
+        *_dev(own=parts.own_devices),
         *_sys(parts.groups),
-        *("--bind", f"{STAGE}/{WORK}", str(WORKSPACE)),
-        *("--bind", f"{STAGE}/{SCRATCH}", TMP),
-        *("--ro-bind", f"{STAGE}/{STORE}", str(SKILLS)),
+        *("--bind", WORK, str(WORKSPACE), "--bind", SCRATCH, TMP),
+        *("--ro-bind", STORE, str(SKILLS)),
         *("--chdir", "/", "--"),
         *RUNNER_ARGV,
     )
@@ -83,6 +87,17 @@ def _proc(masked: frozenset[str]) -> tuple[str, ...]:
     for path in (path for path in MASKED_FILES if path in masked):
         words += ["--ro-bind", "/dev/null", path]
     return tuple(words)
+
+
+def _dev(*, own: bool) -> tuple[str, ...]:
+    """The launcher's /dev with all that is in it, or bubblewrap's own.
+
+    Nodes that bubblewrap binds are the host's: a lock on one tells something to every other box.
+    """
+    if own:
+        return ("--dev-bind", DEVICES, "/dev")
+    shared = ("--bind", SHARED, SHM, "--bind", QUEUES, "/dev/mqueue")
+    return ("--dev", "/dev", *shared, "--remount-ro", "/dev")
 
 
 def _sys(groups: Mapping[str, str]) -> tuple[str, ...]:

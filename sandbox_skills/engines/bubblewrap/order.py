@@ -14,11 +14,14 @@ from sandbox_skills.engines.box import (
     check_spec,
 )
 from sandbox_skills.engines.bubblewrap.arguments import (
+    DEVICES,
+    QUEUES,
     ROOT,
     SCRATCH,
     SHARED,
     STAGE,
     STORE,
+    TREE,
     WORK,
     Parts,
     bwrap_arguments,
@@ -62,6 +65,24 @@ class Host:
         return self.uid == 0
 
 
+NOSUID, NODEV, NOEXEC = 2, 4, 8
+"""Flags of mount(2)."""
+
+Mount = tuple[str, str, int, str]
+"""Where, which kind of file system, flags, options."""
+
+NODES = {"null": [1, 3], "zero": [1, 5], "full": [1, 7], "random": [1, 8], "urandom": [1, 9], "tty": [5, 0]}
+"""The devices of a container, by major and minor number."""
+
+LINKS = {
+    "core": "/proc/kcore",
+    "fd": "/proc/self/fd",
+    "ptmx": "pts/ptmx",
+    "stdin": "/proc/self/fd/0",
+    "stdout": "/proc/self/fd/1",
+    "stderr": "/proc/self/fd/2",
+}
+
 LOCKS_NAMESPACES = (0, 8)
 """The first bubblewrap with --disable-userns."""
 
@@ -88,9 +109,11 @@ def stage(host: Host, root: Path, store: Path | None) -> dict[str, Any]:
     """Returns what the launcher prepares once: `root` is the root file system, `store` the staged skills."""
     return {
         "stage": STAGE,
-        "parts": [ROOT, STORE, WORK, SCRATCH, SHARED],
+        "parts": [path.rpartition("/")[2] for path in (TREE, ROOT, STORE)],
         "root": str(root),
+        "tree": TREE,
         "store": None if store is None else str(store),
+        "skills": STORE,
         "outer": None if host.is_root else [host.uid, host.gid],
     }
 
@@ -112,13 +135,23 @@ def order(spec: SandboxSpec, *, host: Host, uid: int, sandbox_id: SandboxId, ins
         for hierarchy, group in zip(host.hierarchies, groups, strict=True)
         for place in hierarchy.places
     }
-    parts = Parts(uid, shown, host.masked, lock_namespaces=host.version >= LOCKS_NAMESPACES)
+    parts = Parts(
+        uid,
+        shown,
+        host.masked,
+        own_devices=host.is_root,
+        lock_namespaces=host.version >= LOCKS_NAMESPACES,
+    )
     return {
         "id": sandbox_id,
         "ttl": spec.ttl_seconds,
         "groups": groups,
         "sysctls": {f"/proc/sys/{name.replace('.', '/')}": value for name, value in IPC_SYSCTLS.items()},
-        "tmpfs": _tmpfs(spec.limits, *((uid, uid) if host.is_root else (host.uid, host.gid))),
+        "tree": TREE,
+        "root": ROOT,
+        "empty": STORE,
+        "mounts": _mounts(spec.limits, host, uid),
+        "dev": {"path": DEVICES, "nodes": NODES, "links": LINKS} if host.is_root else None,
         "uid": uid if host.is_root else None,
         "rlimits": _rlimits(spec.limits, host),
         "oom_score_adj": OOM_SCORE_ADJ,
@@ -138,16 +171,27 @@ def _group(
     }
 
 
-def _tmpfs(limits: SandboxLimits, uid: int, gid: int) -> list[list[str]]:
-    sizes = (
-        (WORK, limits.workspace_bytes, limits.workspace_inodes),
-        (SCRATCH, limits.tmp_bytes, TMP_INODES),
-        (SHARED, limits.shm_bytes, SHM_INODES),
+def _mounts(limits: SandboxLimits, host: Host, uid: int) -> list[Mount]:
+    """What is writable, each with a size and a number of inodes; message queues; a /dev where root can fill it."""
+    dev, shared, queues = (
+        (DEVICES, f"{DEVICES}/shm", f"{DEVICES}/mqueue") if host.is_root else ("", SHARED, QUEUES)
     )
-    return [
-        [f"{STAGE}/{name}", f"size={size},nr_inodes={inodes},mode=0700,uid={uid},gid={gid}"]
-        for name, size, inodes in sizes
+    own: list[Mount] = [
+        (dev, "tmpfs", NOSUID | NOEXEC, "size=64k,nr_inodes=32,mode=0755"),
+        (f"{dev}/pts", "devpts", NOSUID | NOEXEC, "newinstance,ptmxmode=0666,mode=0620"),
     ]
+    owner = f"uid={uid},gid={uid}" if host.is_root else f"uid={host.uid},gid={host.gid}"
+    return [
+        *(own if dev else []),
+        (WORK, *_writable(limits.workspace_bytes, limits.workspace_inodes, owner)),
+        (SCRATCH, *_writable(limits.tmp_bytes, TMP_INODES, owner)),
+        (shared, *_writable(limits.shm_bytes, SHM_INODES, owner)),
+        (queues, "mqueue", NOSUID | NODEV | NOEXEC, ""),
+    ]
+
+
+def _writable(size: int, inodes: int, owner: str) -> tuple[str, int, str]:
+    return "tmpfs", NOSUID | NODEV, f"size={size},nr_inodes={inodes},mode=0700,{owner}"
 
 
 def _rlimits(limits: SandboxLimits, host: Host) -> dict[str, int]:
