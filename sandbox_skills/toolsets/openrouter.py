@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from anyio import to_thread
 from pydantic import Field
 
-from sandbox_skills.catalog import render_skill_section
+from sandbox_skills.catalog.render import render_skill_name, render_skill_section
 from sandbox_skills.catalog.text import one_line
 from sandbox_skills.errors import CommandError, PathEscapeError, SettingsError, ToolCallError, Violation
 from sandbox_skills.spec import KIB, SKILLS
@@ -19,12 +19,16 @@ from sandbox_skills.toolsets.arguments import Arguments, read_arguments, schema_
 from sandbox_skills.toolsets.base import Subject, Tool, ToolResult
 from sandbox_skills.toolsets.bodies import body_of, repeated, repeated_note
 from sandbox_skills.toolsets.openrouter_results import RESULT_SCHEMA, refusal, run_result
+from sandbox_skills.toolsets.overview import rank
 from sandbox_skills.toolsets.scripts import find_script
 from sandbox_skills.workspace.commands import check_words
 from sandbox_skills.workspace.layout import working_directory
 from sandbox_skills.workspace.request import RunRequest, Script
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sandbox_skills.catalog import SkillSpec
     from sandbox_skills.catalog.manifest_json import JsonObject
     from sandbox_skills.errors import SandboxSkillsError
     from sandbox_skills.toolsets.base import CallContext, Conversation, ToolCall
@@ -46,6 +50,9 @@ You have access to skills that help you perform specific tasks. Each skill has i
 To use a skill:
 1. Call load_skill to read its instructions
 2. Follow the instructions, calling use_skill to run scripts as directed"""
+
+
+_OTHERS = "### More skills\nLoad one of these to read what it is for:"
 
 
 class LoadArguments(Arguments):
@@ -75,12 +82,13 @@ class UseArguments(Arguments):
 class OpenRouterOptions:
     """How scripts are run: `timeout` in seconds, `max_output` bytes of each stream, `cwd` a place in the sandbox.
 
-    Raises SettingsError for what cannot be.
+    `max_catalog` characters of the prompt tell what skills are for; of the rest only names are told. Raises SettingsError for what cannot be.
     """
 
     timeout: float = 30.0  # the design's: a model waits for each call
     max_output: int = 20 * KIB  # the design's: a few thousand tokens
     cwd: str = ""
+    max_catalog: int = 64 * KIB  # some 16,000 tokens, 300 skills of the usual length
 
     def __post_init__(self) -> None:
         if not (self.timeout > 0 and math.isfinite(self.timeout)):
@@ -106,22 +114,27 @@ class OpenRouterTools:
         self._options = options or OpenRouterOptions()
 
     def tools(self) -> tuple[Tool, ...]:
+        """Returns both tools, with the names of the skills; none where there is no skill."""
         return _tools(self._runs.skills.names())
 
     def prompt(self, conversation: Conversation, *, query: str = "") -> str:
-        sections = [render_skill_section(spec) for spec in self._runs.skills.list()]
-        return "\n\n".join([_PROMPT, *sections]) if sections else ""
+        """Returns the list of the skills, each with what it is for; beyond the budget those come first that fit."""
+        skills = self._runs.skills.list()
+        return "\n\n".join([_PROMPT, *_sections(skills, query, self._options.max_catalog)]) if skills else ""
 
     def subject(self, call: ToolCall) -> Subject:
+        """Returns the skill that the call names."""
         # The script counts as it is found, when it is run: `x.py` may be `scripts/x.py`.
         return Subject(call.name, skill=call.named("skill"))
 
     async def call(self, call: ToolCall, context: CallContext) -> ToolResult:
+        """Answers a call; a script that fails is an answer. Raises as `read_arguments` and `SkillRuns` do."""
         if call.name == LOAD:
             return await self._load(read_arguments(LoadArguments, call), context)
         return await self._use(read_arguments(UseArguments, call), context)
 
     def refused(self, call: ToolCall, error: SandboxSkillsError) -> ToolResult:
+        """Returns the design's result, whose error starts with its type."""
         content = refusal(error)
         return ToolResult(content, is_error=True, display=one_line(str(content["error"]), _MAX_DISPLAY))
 
@@ -151,6 +164,23 @@ class OpenRouterTools:
             display=one_line(" ".join([f"{spec.name}:", script, *args]), _MAX_DISPLAY),
             remember=arguments.remember,
         )
+
+
+def _sections(skills: Sequence[SkillSpec], query: str, budget: int) -> list[str]:
+    """Returns a section for each skill, or for as many as the budget has room for and one with the other names."""
+    sections = {spec.id: render_skill_section(spec) for spec in skills}
+    if sum(map(len, sections.values())) <= budget:
+        return list(sections.values())
+    told: list[str] = []
+    others: list[str] = []
+    for spec in rank(skills, query):
+        section = sections[spec.id]
+        budget -= len(section)
+        if budget >= 0:
+            told.append(section)
+        else:
+            others.append(render_skill_name(spec))
+    return [*told, f"{_OTHERS}\n{', '.join(others)}"]
 
 
 def _checked(arguments: UseArguments) -> tuple[str, ...]:

@@ -211,6 +211,28 @@ class TestWhatAModelIsTold:
             "\\--- then this",
         ]
 
+    async def test_fifty_skills_cost_little_more_than_their_names_and_descriptions(
+        self, tmp_path: Path
+    ) -> None:
+        root = tmp_path / "skills"
+        for n in range(50):
+            write_skill(root, f"skill-{n}", "Does one of the things that skills in the wild do. " * 4)
+        async with opened(root) as world:
+            bare = sum(len(spec.name) + len(spec.description) for spec in world.runs.skills.list())
+            prompt = world.toolset.prompt(world.conversation)
+        assert len(prompt) <= 1.1 * bare, "in characters, which tokens follow"
+
+    async def test_beyond_the_budget_only_names_are_told_and_what_fits_comes_first(
+        self, tmp_path: Path
+    ) -> None:
+        root = tmp_path / "skills"
+        for name in ("alpha", "beta", "gamma"):
+            write_skill(root, name, f"Works with {name} rays. " + "x" * 100)
+        async with opened(root, OpenRouterOptions(max_catalog=150)) as world:
+            sections = world.toolset.prompt(world.conversation, query="gamma please").split("\n\n")[3:]
+        assert sections[0].startswith("### gamma\nWorks with gamma rays.")
+        assert sections[1:] == ["### More skills\nLoad one of these to read what it is for:\nalpha, beta"]
+
 
 class TestLoading:
     async def test_it_gives_the_markdown_and_instructions_with_a_marker(self, world: World) -> None:
@@ -392,6 +414,12 @@ class TestFailures:
             assert (await world.use("deploy.sh"))["success"]
             for script in ("verify.mjs", "scripts/verify.mjs", "scripts/./verify.mjs", "only.py"):
                 assert (await world.use(script))["error"].startswith("ScriptNotAllowed: the policy")
+
+    async def test_the_policys_time_is_never_exceeded(self, skills: Path) -> None:
+        policy = Policy.model_validate({"skills": {"deploy": {"limits": {"wall_seconds": 0.2}}}})
+        async with opened(skills, policy=policy) as world:
+            got = await world.use("deploy.sh", "sleep")
+        assert got["error"].startswith("ExecutionTimeout: the script was stopped after 0.2")
 
     async def test_a_sandbox_that_fails_is_told_without_its_own_words(self, skills: Path) -> None:
         async with opened(skills) as world:
