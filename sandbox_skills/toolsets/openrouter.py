@@ -82,7 +82,8 @@ class UseArguments(Arguments):
 class OpenRouterOptions:
     """How scripts are run: `timeout` in seconds, `max_output` bytes of each stream, `cwd` a place in the sandbox.
 
-    `max_catalog` characters of the prompt tell what skills are for; of the rest only names are told. Raises SettingsError for what cannot be.
+    `max_catalog` characters of the prompt tell what skills are for; of the rest only names are told. Raises
+    SettingsError for what cannot be.
     """
 
     timeout: float = 30.0  # the design's: a model waits for each call

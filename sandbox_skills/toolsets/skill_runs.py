@@ -5,15 +5,14 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
 from anyio import to_thread
 
 from sandbox_skills.catalog import made_at_run_time
 from sandbox_skills.errors import PolicyError, SessionExpiredError, SessionLostError
-from sandbox_skills.policy import Manner, Policy, RunLimits, decide
-from sandbox_skills.spec import Limits
+from sandbox_skills.policy import Manner, Policy, decide
 from sandbox_skills.workspace.layout import SYSTEM_PATH
 from sandbox_skills.workspace.request import Script, Shell
 
@@ -145,7 +144,7 @@ class SkillRuns:
             digest=decision.digest,
             env={**request.env, **path, **decision.env},
             grants={**request.grants, **self._secrets(spec, decision)},
-            limits=_lowered(request.limits, decision.limits),
+            ceilings=decision.limits,
         )
 
     def _secrets(self, spec: SkillSpec | None, decision: Decision) -> dict[str, str]:
@@ -213,26 +212,3 @@ def _judged(request: RunRequest) -> dict[str, str]:
             return {"command": text}
         case argv:
             return {"command": shlex.join(argv.argv)}
-
-
-def _lowered(limits: Limits | None, ceiling: RunLimits) -> Limits | None:
-    """Returns limits none of which is above the policy's."""
-    if ceiling == RunLimits():
-        return limits
-    base = limits if limits is not None else Limits()
-    return replace(
-        base,
-        wall_seconds=_lower(base.wall_seconds, ceiling.wall_seconds),
-        cpu_seconds=ceiling.cpu_seconds
-        if base.cpu_seconds is None
-        else _lower(base.cpu_seconds, ceiling.cpu_seconds),
-        stdout_bytes=_lower(base.stdout_bytes, ceiling.stdout_bytes),
-        stderr_bytes=_lower(base.stderr_bytes, ceiling.stderr_bytes),
-    )
-
-
-N = TypeVar("N", int, float)
-
-
-def _lower(now: N, ceiling: N | None) -> N:
-    return now if ceiling is None else min(now, ceiling)

@@ -24,7 +24,7 @@ from sandbox_skills.workspace.layout import (
 from sandbox_skills.workspace.output_spec import plan_outputs
 from sandbox_skills.workspace.outputs import check_out_dir
 from sandbox_skills.workspace.patterns import parse_patterns
-from sandbox_skills.workspace.request import Argv, Handler, Script, Shell, within_ceiling
+from sandbox_skills.workspace.request import Argv, Handler, Script, Shell, below, within_ceiling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,7 +99,7 @@ def ready_run(
         root=root,
         request=request,
         command=_command(root, host, request, name=name, run_id=run_id, variables=variables),
-        limits=limits,
+        limits=below(limits, request.ceilings),
         collect=plan.limits if plan is not None else ceiling,
         patterns=plan.patterns if plan is not None else parse_patterns(request.outputs, variables=variables),
         plan=plan,

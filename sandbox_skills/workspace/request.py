@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+from sandbox_skills.policy import RunLimits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,7 +55,7 @@ class RunRequest:
     0 is the usual time. `editor_text` is what a program finds that starts $EDITOR. `writable_skill` runs a private
     copy of the skill, which a session keeps. `grants` are secret variables that a policy gives this skill: a box that
     was given some runs no other skill, and no output shows them. `digest` is the only content of the skill that may
-    run, "" any.
+    run, "" any. `ceilings` are the policy's: no limit, and no time that was asked for, is above them.
 
     Outputs are asked for in one of two ways. `outputs` are globs relative to the workspace; `out_dir` is where they
     are saved, None keeps them in memory; without `overwrite`, files that are there and differ stay, and the
@@ -76,6 +78,7 @@ class RunRequest:
     overwrite: bool = True
     wanted: OutputRequest | None = None
     limits: Limits | None = None
+    ceilings: RunLimits = field(default_factory=RunLimits)
     collect: CollectLimits | None = None
 
 
@@ -91,3 +94,22 @@ def within_ceiling(limits: Limits, timeout: float, ceiling: float) -> tuple[Limi
     asked = f"{timeout:g} s were" if math.isfinite(timeout) else "no end was"
     warning = f"{asked} asked for, but no run may take more than {ceiling:g} s"
     return replace(limits, wall_seconds=ceiling), (warning,)
+
+
+def below(limits: Limits, ceilings: RunLimits) -> Limits:
+    """Returns limits none of which is above the ceilings."""
+    cpu = limits.cpu_seconds
+    return replace(
+        limits,
+        wall_seconds=_lower(limits.wall_seconds, ceilings.wall_seconds),
+        cpu_seconds=ceilings.cpu_seconds if cpu is None else _lower(cpu, ceilings.cpu_seconds),
+        stdout_bytes=_lower(limits.stdout_bytes, ceilings.stdout_bytes),
+        stderr_bytes=_lower(limits.stderr_bytes, ceilings.stderr_bytes),
+    )
+
+
+N = TypeVar("N", int, float)
+
+
+def _lower(now: N, ceiling: N | None) -> N:
+    return now if ceiling is None else min(now, ceiling)

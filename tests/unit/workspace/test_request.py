@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox_skills.errors import GrantConflictError
+from sandbox_skills.policy import RunLimits
 from sandbox_skills.spec import Limits
 from sandbox_skills.workspace.grants import BoxGrants
-from sandbox_skills.workspace.request import within_ceiling
+from sandbox_skills.workspace.request import below, within_ceiling
 
 USUAL = Limits(wall_seconds=300)
 
@@ -37,6 +39,16 @@ def test_a_time_above_the_ceiling_is_cut_and_said(asked: float, given_: float, w
 def test_no_time_that_is_asked_for_is_above_the_ceiling(asked: float) -> None:
     limits, _ = within_ceiling(USUAL, asked, 900)
     assert 0 < limits.wall_seconds <= 900
+
+
+def test_no_limit_is_above_the_ceilings_of_a_policy() -> None:
+    usual = Limits(wall_seconds=60, stdout_bytes=100, stderr_bytes=5)
+    assert below(usual, RunLimits()) == usual
+    ceilings = RunLimits(wall_seconds=90, cpu_seconds=7, stdout_bytes=10, stderr_bytes=10)
+    assert below(usual, ceilings) == replace(usual, cpu_seconds=7, stdout_bytes=10)
+    assert below(replace(usual, cpu_seconds=3), RunLimits(wall_seconds=1, cpu_seconds=7)) == replace(
+        usual, wall_seconds=1, cpu_seconds=3
+    )
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=12))
