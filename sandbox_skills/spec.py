@@ -29,6 +29,10 @@ SKILLS = PurePosixPath("/skills")
 """Where every box has the read-only store of staged skills."""
 
 
+HANDLERS = PurePosixPath("/opt/sandbox-skills/handlers")
+"""Where every box has what calls the handlers of tools, read-only and outside of every skill."""
+
+
 class Guarantee(StrEnum):
     """What an engine enforces. A spec demands; an engine that cannot enforce refuses."""
 

@@ -73,7 +73,7 @@ function encoded(value) {
 
 async function main() {
   process.argv.splice(1, 1);
-  const given = parse(readFileSync(0, 'utf8'));
+  const given = parse(process.argv[2] ?? readFileSync(0, 'utf8'));
   const handler = handlerOf(await import(pathToFileURL(process.argv[1])));
   answer(encoded(await handler(given)));
   process.exitCode = 0;

@@ -70,9 +70,12 @@ def execute(code: CodeType, script: str, name: str) -> ModuleType:
 
 
 def call(code: CodeType, script: str) -> object:
-    """Returns what the handler returns for the arguments on stdin, which the script may read as well."""
-    text = sys.stdin.read()
-    sys.stdin = io.StringIO(text)
+    """Returns what the handler returns; stdin is left to the script, which may read the arguments there as well."""
+    if len(sys.argv) > 1:
+        text = sys.argv[1]
+    else:
+        text = sys.stdin.read()
+        sys.stdin = io.StringIO(text)
     handler = getattr(execute(code, script, "__handler__"), "handler", None)
     if not callable(handler):
         raise TypeError("the script defines no function handler(args)")

@@ -115,7 +115,9 @@ class _Box:
     """One runner and its directory."""
 
     def __init__(self, place: Path, options: LocalEngineOptions) -> None:
-        paths = HostPaths(place / "workspace", place / "skills", place / "tmp")
+        paths = HostPaths(
+            place / "workspace", place / "skills", place / "tmp", handlers=image_source() / "handlers"
+        )
         for path in (paths.workspace, paths.skills, paths.tmp):
             path.mkdir()
         self._paths = paths

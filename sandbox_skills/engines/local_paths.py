@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from sandbox_skills.engines.box import TMP
-from sandbox_skills.spec import SKILLS, WORKSPACE
+from sandbox_skills.spec import HANDLERS, SKILLS, WORKSPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,6 +32,7 @@ class HostPaths:
     workspace: Path
     skills: Path
     tmp: Path
+    handlers: Path
 
     def text(self, text: str) -> str:
         """Returns `text` with the box's directories named as they are here."""
@@ -42,12 +43,17 @@ class HostPaths:
         """Returns where a path of the box is."""
         return PurePosixPath(self.text(str(path)))
 
+    def _source(self, word: str) -> str:
+        """Returns where what calls a handler is, if `word` names that: only the image has it compiled."""
+        name = word.removeprefix(f"{HANDLERS}/")
+        return word if name == word else str(self.handlers / name.replace(".pyc", ".py"))
+
     def command(self, command: Command) -> Command:
         """Returns the command with its arguments, variables and directory named as they are here."""
         env = {name: self.text(value) for name, value in command.env.items()}
         if env.get("TMPDIR") == TMP:
             env["TMPDIR"] = str(self.tmp)
-        argv = tuple(map(self.text, command.argv))
+        argv = tuple(self.text(self._source(word)) for word in command.argv)
         return replace(command, argv=argv, env=env, cwd=self.path(command.cwd))
 
 

@@ -20,7 +20,7 @@ from sandbox_skills.settings import Settings, load_settings, secret_values
 from sandbox_skills.spec import KIB, LOCAL_TENANT
 from sandbox_skills.toolsets.base import Conversation
 from sandbox_skills.toolsets.blocking import OpeningProvider
-from sandbox_skills.toolsets.native import NativeToolset
+from sandbox_skills.toolsets.native import LOADERS, NativeToolset
 from sandbox_skills.toolsets.offered import OfferedSkills
 from sandbox_skills.toolsets.openrouter import OpenRouterOptions, OpenRouterTools
 from sandbox_skills.toolsets.provider import PARALLEL_CALLS, SkillsProvider
@@ -59,11 +59,6 @@ class ToolsetParts:
     making: ToolMaking | None = None
 
 
-_LOADERS: Mapping[str, str] = MappingProxyType(
-    {"openrouter": "load_skill", "workspace": "skill_load", "resources": "skill_load", "skill": "skill"}
-)
-"""The tool with which each toolset loads skills; `native` has one of its own where no other does."""
-
 _MAKERS: Mapping[str, Callable[[ToolsetParts, str], Toolset]] = MappingProxyType(
     {
         "openrouter": lambda parts, _: OpenRouterTools(parts.runs, parts.options.openrouter),
@@ -83,7 +78,7 @@ TOOLSETS = tuple(_MAKERS)
 def make_toolsets(names: Sequence[str], parts: ToolsetParts) -> tuple[Toolset, ...]:
     """Returns the toolsets of these names, in that order; raises SettingsError for a name that none has."""
     check_toolsets(names)
-    loader = next((_LOADERS[name] for name in names if name in _LOADERS), "")
+    loader = next((LOADERS[name] for name in names if name in LOADERS), "")
     return tuple(_MAKERS[name](parts, loader) for name in names)
 
 

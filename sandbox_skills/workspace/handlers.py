@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from sandbox_skills.spec import KIB
+from sandbox_skills.spec import HANDLERS, KIB
 from sandbox_skills.workspace.interpreters import script_argv
 from sandbox_skills.workspace.layout import WORK_DIR
 from sandbox_skills.workspace.paths import relative_inside
@@ -17,15 +16,13 @@ from sandbox_skills.workspace.request import Handler, RunRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-SHIMS_DIR = PurePosixPath("/opt/sandbox-skills/handlers")
-"""Where the image has the shims, read-only, outside of every skill."""
+    from pathlib import PurePosixPath
 
 MAX_ARGUMENT_BYTES = 100 * KIB
 """The longest input that is an argument too. Linux takes less than 128 KiB in one; near that, stdin is enough."""
 
-_PYTHON = ("python3", str(SHIMS_DIR / "python.pyc"))
-_JAVASCRIPT = ("sh", str(SHIMS_DIR / "javascript.sh"))
+_PYTHON = ("python3", str(HANDLERS / "python.pyc"))
+_JAVASCRIPT = ("sh", str(HANDLERS / "javascript.sh"))
 
 SHIMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {".py": _PYTHON, **dict.fromkeys((".js", ".mjs", ".cjs", ".ts", ".mts", ".cts"), _JAVASCRIPT)}

@@ -26,7 +26,7 @@ MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 """What `uname -m` says → what Docker, and with it `downloads`, calls the same."""
 
 OURS = "opt/sandbox-skills"
-"""Where the runner and the recipe's last step lie."""
+"""Where the runner, the handler shims and the recipe's last step lie."""
 
 
 def provide(
@@ -67,9 +67,10 @@ def _add_ours(root: Path, sources: Sources, cache_dir: Path, progress: Callable[
     node = Downloader(cache_dir, sources.root, architecture, progress).fetch("slim")["node"]
     shutil.copyfile(node, root / "usr/local/bin/node")
     (root / "usr/local/bin/node").chmod(0o755)
-    (root / OURS).mkdir(parents=True, exist_ok=True)
-    for name in ("runner.py", "finish.sh"):
-        (root / OURS / name).write_bytes(sources.files[name].data)
+    for name, file in sources.installed.items():
+        target = root / OURS / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(file.data)
 
 
 def finish_command(bwrap: Path, root: Path) -> list[str]:

@@ -37,6 +37,9 @@ FOLDERS: Mapping[Target, Sequence[str]] = {"slim": ("slim",), "full": ("slim", "
 
 ESSENTIAL = ("Dockerfile", "runner.py")
 
+INSTALLED = ("runner.py", "finish.sh", "handlers/")
+"""What the last steps of the Dockerfile copy to /opt/sandbox-skills: files, and folders with a slash."""
+
 
 def image_source() -> Path:
     """Returns the folder with the image's sources: in the installed package, else in the checkout.
@@ -81,6 +84,11 @@ class Sources:
         for name, file in sorted(self.files.items()):
             digest.update(f"\0{name}\0{file.executable}\0{len(file.data)}\0".encode() + file.data)
         return digest.hexdigest()
+
+    @property
+    def installed(self) -> Mapping[str, SourceFile]:
+        """The files that lie in /opt/sandbox-skills of every box, by their names there."""
+        return {name: file for name, file in self.files.items() if name.startswith(INSTALLED)}
 
     @property
     def tag(self) -> str:

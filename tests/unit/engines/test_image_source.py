@@ -9,6 +9,7 @@ from sandbox_skills import bundled
 from sandbox_skills.engines import wire
 from sandbox_skills.engines.image import source as image_source
 from sandbox_skills.engines.image.source import (
+    INSTALLED,
     build_args,
     content_hash,
     image_tag,
@@ -130,3 +131,21 @@ def test_lock_files_name_no_address(source: Path, name: str) -> None:
     text = (source / name).read_text()
     assert "://" not in text
     assert "resolved" not in text
+
+
+def test_the_recipe_installs_what_a_root_file_system_without_docker_has(source: Path) -> None:
+    """bubblewrap's root without Docker is put together by our own hands: what one has, the other must have."""
+    sources = read_sources("slim", source)
+    recipe = (source / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    copied = {
+        name
+        for line in recipe
+        if line.startswith("COPY ") and line.split()[-1].startswith("/opt/sandbox-skills/")
+        if "build" not in line
+        for name in line.split()[1:-1]
+    }
+    assert copied == set(INSTALLED)
+    assert {"runner.py", "finish.sh", "handlers/python.py", "handlers/javascript.sh"} <= set(
+        sources.installed
+    )
+    assert "slim/packages.txt" not in sources.installed

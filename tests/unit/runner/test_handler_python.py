@@ -126,6 +126,17 @@ def handler(args):
     assert called(source).value == [script, script, str(Path(script).parent), 1, 1, 1]
 
 
+def test_without_an_argument_they_come_on_standard_input(tmp_path: Path) -> None:
+    script = tmp_path / "tool.py"
+    script.write_text(
+        "import json, sys\ndef handler(args): return [args, json.load(sys.stdin)]", encoding="utf-8"
+    )
+    done = subprocess.run(
+        [sys.executable, SHIM, script], input='{"a": 1}', capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout) == [{"a": 1}, {"a": 1}]
+
+
 def test_a_script_without_a_handler_is_a_program(called: Callable[[str], Answer]) -> None:
     source = """
 import json, sys

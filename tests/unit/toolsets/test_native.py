@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sandbox_skills.artifacts import LocalArtifactStore
 from sandbox_skills.catalog import Catalog, SkillRoot, defined_tools
 from sandbox_skills.engines.fake import FakeEngine
 from sandbox_skills.policy import Policy, SkillRule
@@ -18,11 +19,13 @@ from sandbox_skills.toolsets.base import Conversation, Subject, ToolCall, ToolRe
 from sandbox_skills.toolsets.builtin_names import BUILTIN_TOOLS
 from sandbox_skills.toolsets.native import LOADERS, NativeToolset
 from sandbox_skills.toolsets.offered import OfferedSkills
+from sandbox_skills.toolsets.openrouter import OpenRouterTools
 from sandbox_skills.toolsets.resources_tools import ResourcesToolset
 from sandbox_skills.toolsets.skill_runs import SkillRuns
 from sandbox_skills.toolsets.skill_tool import SkillToolset
 from sandbox_skills.toolsets.tool_making import ToolMaking
 from sandbox_skills.toolsets.toolbox import Toolbox
+from sandbox_skills.toolsets.workspace_tools.toolset import WorkspaceToolset
 from sandbox_skills.workspace.manager import WorkspaceManager
 from sandbox_skills.workspace.sessions import SessionManager
 from sandbox_skills.workspace.staging import SkillStore
@@ -149,10 +152,16 @@ class TestTools:
             assert {found.code for found in world.toolset.diagnostics} == {"tool-name-reserved"}
 
     async def test_every_toolsets_names_are_reserved(self, world: World, root: Path) -> None:
-        skills = OfferedSkills(Catalog([SkillRoot(str(root))]))
-        toolsets = (SkillToolset(skills), ResourcesToolset(skills), world.toolset)
+        runs = world.toolset._runs
+        toolsets = (
+            OpenRouterTools(runs),
+            WorkspaceToolset(runs, artifacts=LocalArtifactStore(root.parent / "artifacts")),
+            SkillToolset(runs.skills),
+            ResourcesToolset(runs.skills),
+            world.toolset,
+        )
         names = {tool.name for toolset in toolsets for tool in toolset.tools() if not tool.skill}
-        assert names <= BUILTIN_TOOLS
+        assert names == BUILTIN_TOOLS
         assert set(LOADERS.values()) <= BUILTIN_TOOLS
 
     async def test_of_one_name_the_later_skill_counts_and_that_is_said(

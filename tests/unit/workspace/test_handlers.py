@@ -9,11 +9,10 @@ import pytest
 
 from sandbox_skills.engines.fake import FakeEngine
 from sandbox_skills.errors import CommandError, PathEscapeError, ScriptNotFoundError
-from sandbox_skills.spec import SandboxSpec
+from sandbox_skills.spec import HANDLERS, SandboxSpec
 from sandbox_skills.workspace.handlers import (
     MAX_ARGUMENT_BYTES,
     SHIMS,
-    SHIMS_DIR,
     handler_argv,
     handler_request,
 )
@@ -57,11 +56,11 @@ def test_what_nothing_can_run_or_lies_outside_is_refused() -> None:
 
 def test_every_python_and_node_script_has_a_shim_and_the_image_has_each() -> None:
     assert set(SHIMS) == {name for name, program in EXTENSIONS.items() if program == "node"} | {".py"}
-    named = {Path(shim[-1]).relative_to(SHIMS_DIR) for shim in SHIMS.values()}
+    named = {Path(shim[-1]).relative_to(HANDLERS) for shim in SHIMS.values()}
     assert named == {Path("python.pyc"), Path("javascript.sh")}
     sources = {path.name for path in IMAGE.iterdir() if path.is_file()}
     assert sources == {"python.py", "javascript.sh", "javascript.cjs"}
-    assert str(SHIMS_DIR / "javascript.cjs") in (IMAGE / "javascript.sh").read_text()
+    assert '"${0%/*}/javascript.cjs"' in (IMAGE / "javascript.sh").read_text()
 
 
 @pytest.mark.parametrize(("more", "given"), [(0, True), (1, False)])
