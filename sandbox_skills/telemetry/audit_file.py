@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sandbox_skills.telemetry.audit import AuditEvent
+    from sandbox_skills.telemetry.events import ToolResponse
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ class AuditFile:
         self._kept_files = kept_files
         self._failing = False
 
-    def record(self, event: AuditEvent) -> None:
+    def record(self, event: AuditEvent | ToolResponse) -> None:
         line = json.dumps(event.as_dict(), separators=(",", ":")).encode() + b"\n"
         try:
             self._append(line)

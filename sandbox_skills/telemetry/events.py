@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+import time
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
 class ToolResponse:
     """A `tool.response` event: one call of a tool and what it changed of the conversation's state.
 
-    `state_delta` maps keys of the state to their new text; an empty text clears a key.
+    `state_delta` maps keys of the state to their new text; an empty text clears a key. `session` is the conversation it
+    is of; `time` is seconds since the epoch.
     """
 
     tool: str
@@ -22,6 +24,13 @@ class ToolResponse:
     state_delta: Mapping[str, str] = field(default_factory=dict[str, str])
     code: str = ""
     seconds: float = 0.0
+    tenant: str = ""
+    session: str = ""
+    time: float = field(default_factory=time.time)
+
+    def recorded(self) -> ToolResponse:
+        """Returns the event as it may be kept: which keys of the state changed, and not what they hold."""
+        return replace(self, state_delta=dict.fromkeys(self.state_delta, ""))
 
     def as_dict(self) -> dict[str, object]:
         """Returns the event for JSON."""

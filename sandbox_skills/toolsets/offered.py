@@ -10,6 +10,8 @@ from sandbox_skills.catalog.text import nfkc, one_line
 from sandbox_skills.errors import SkillNotFoundError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sandbox_skills.catalog import SkillSpec
 
 _NEAR = 3
@@ -27,17 +29,22 @@ class SkillSource(Protocol):
     def get(self, name: str) -> SkillSpec | None: ...
 
 
+def _any(_spec: SkillSpec) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class OfferedSkills:
     """Skills as a model may know them. Blocking, as the source is.
 
     `include` None means every one, `exclude` counts after it; both hold names or ids. Skills that hide from models,
-    and skills whose root nobody named, are never offered.
+    skills whose root nobody named, and those that `admits` refuses are never offered.
     """
 
     source: SkillSource
     include: frozenset[str] | None = None
     exclude: frozenset[str] = frozenset()
+    admits: Callable[[SkillSpec], bool] = _any
 
     def list(self) -> tuple[SkillSpec, ...]:
         """Returns the offered skills as they are now, in the order they were found."""
@@ -61,13 +68,16 @@ class OfferedSkills:
 
     def canonical(self, name: str) -> str:
         """Returns the own name of a skill that goes by `name` or has it as its id, and any other text as it is."""
-        spec = self.source.get(name)
+        spec = self.source.get(name) or self.source.get(name.strip())
         return name if spec is None else spec.name
 
     def _offers(self, spec: SkillSpec) -> bool:
         known = {spec.name, spec.id}
         chosen = self.include is None or bool(known & self.include)
-        return chosen and not known & self.exclude and spec.trusted and spec.model_invocable
+        return chosen and not known & self.exclude and self._may_be_told(spec)
+
+    def _may_be_told(self, spec: SkillSpec) -> bool:
+        return spec.trusted and spec.model_invocable and self.admits(spec)
 
     def _near(self, name: str) -> tuple[str, ...]:
         folded = {known.casefold(): known for known in self.names()}

@@ -73,17 +73,14 @@ class SkillRuns:
         *,
         tool: str,
         asked: str = "",
-        script: str = "",
     ) -> RunResult:
         """Runs one command of a skill, or of none, in the conversation's workspace and collects what was asked for.
 
-        `asked` is what the model called the skill. Where the command is of our own making, `script` is the script of
-        the skill that it runs, by its path in it: the policy judges that one, and not the command. Raises PolicyError
-        for what the policy refuses, SkillChangedError for a skill that is not what was pinned, and as
-        `LiveSession.run` does.
+        `asked` is what the model called the skill. Raises PolicyError for what the policy refuses, SkillChangedError
+        for a skill that is not what was pinned, and as `LiveSession.run` does.
         """
         spec = await self._vouched(spec)
-        granted = self.granted(spec, request, tenant=context.conversation.tenant, tool=tool, script=script)
+        granted = self.granted(spec, request, tenant=context.conversation.tenant, tool=tool)
         session = await self.workspace(context.conversation, spec, granted)
         staged = None if spec is None else await self.stage(session, spec, asked=asked)
         result = await session.run(staged, granted, on_output=context.on_output)
@@ -122,9 +119,7 @@ class SkillRuns:
         made = await to_thread.run_sync(made_at_run_time, Path(spec.dir))
         return replace(spec, accepted=False) if made else spec
 
-    def granted(
-        self, spec: SkillSpec | None, request: RunRequest, *, tenant: str, tool: str, script: str = ""
-    ) -> RunRequest:
+    def granted(self, spec: SkillSpec | None, request: RunRequest, *, tenant: str, tool: str) -> RunRequest:
         """Returns the request with what the policy gives and takes; raises PolicyError. Pure.
 
         `spec` is None for a command of no skill. The policy's `env` wins over that of the call, so that a model cannot
@@ -132,9 +127,10 @@ class SkillRuns:
         image: a workspace may hold others.
         """
         name = "" if spec is None else spec.name
-        judged = {"script": script} if script else _judged(request)
         manner = Manner(tuple(request.env), request.cwd, request.writable_skill)
-        decision = decide(self.policy, tenant=tenant, tool=tool, skill=name, manner=manner, **judged)
+        decision = decide(
+            self.policy, tenant=tenant, tool=tool, skill=name, manner=manner, **_judged(request)
+        )
         if not decision.allowed:
             raise PolicyError(decision.reason, hint="Use another way, or ask the user to change the policy.")
         path = {"PATH": SYSTEM_PATH} if decision.judged else {}

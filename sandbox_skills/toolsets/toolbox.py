@@ -21,7 +21,7 @@ from sandbox_skills.errors import (
     ToolNotFoundError,
 )
 from sandbox_skills.policy import Policy, decide
-from sandbox_skills.telemetry import ToolResponse, span
+from sandbox_skills.telemetry import NOTHING, Redaction, ToolResponse, span
 from sandbox_skills.toolsets.base import CallContext, ConversationHooks, ToolResult
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ class Toolbox:
     """The tools that one agent has. Every call gets exactly one result; only a cancel raises.
 
     Raises SettingsError where two toolsets have a tool of one name. `on_response` hears of every call. `canonical`
-    returns the own name of a skill that is called by its id, and any other text as it is; it may block.
+    returns the own name of a skill that is called by its id, and any other text as it is; it may block. No
+    result has what `redaction` takes out.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Toolbox:
         *,
         policy: Policy | None = None,
         canonical: Callable[[str], str] = str,
+        redaction: Redaction = NOTHING,
         on_response: Callable[[ToolResponse], None] | None = None,
     ) -> None:
         if not toolsets:
@@ -61,6 +63,7 @@ class Toolbox:
         self.toolsets = tuple(toolsets)
         self._policy = policy or Policy()
         self._canonical = canonical
+        self._redaction = redaction
         self._on_response = on_response or _unheard
         _check_names([one.name for one in self.toolsets])
         self.tools()
@@ -99,6 +102,7 @@ class Toolbox:
             result = await self._answer(
                 call, CallContext(conversation, call.id, on_output), approved=approved
             )
+        result = self._redacted(result)
         conversation.apply(result.state_delta)
         self._on_response(
             ToolResponse(
@@ -108,9 +112,22 @@ class Toolbox:
                 state_delta=result.state_delta,
                 code=result.code,
                 seconds=round(time.monotonic() - started, 6),
+                tenant=conversation.tenant,
+                session=conversation.id,
             )
         )
         return result
+
+    def _redacted(self, result: ToolResult) -> ToolResult:
+        if not self._redaction:
+            return result
+        return replace(
+            result,
+            content=self._redaction.value(result.content),
+            state_delta=self._redaction.value(dict(result.state_delta)),
+            display=self._redaction.text(result.display),
+            instructions=self._redaction.text(result.instructions),
+        )
 
     async def call_all(
         self, calls: Sequence[ToolCall], conversation: Conversation, *, limit: int = 8
@@ -161,6 +178,7 @@ class Toolbox:
             _admit(decision, subject, conversation, approved=approved)
             result = await toolset.call(call, context)
         except SandboxSkillsError as error:
+            self._redaction.error(error)
             return _refusal(toolset, call, error)
         if approved and decision.approval == "first_use":
             return replace(result, state_delta={**result.state_delta, approval_key(subject): "1"})

@@ -105,7 +105,7 @@ def test_writers_of_several_processes_lose_no_event(tmp_path: Path) -> None:
 
 
 def test_a_tool_response_is_spelled_one_way() -> None:
-    event = ToolResponse("skill_load", "call-1", "ok", {"temp:skill:loaded:x": "1"})
+    event = ToolResponse("skill_load", "call-1", "ok", {"temp:skill:loaded:x": "1"}, tenant="t", session="s")
     assert event.as_dict() == {
         "event": "tool.response",
         "tool": "skill_load",
@@ -114,4 +114,16 @@ def test_a_tool_response_is_spelled_one_way() -> None:
         "state_delta": {"temp:skill:loaded:x": "1"},
         "code": "",
         "seconds": 0.0,
+        "tenant": "t",
+        "session": "s",
+        "time": event.time,
     }
+
+
+def test_a_tool_response_is_kept_beside_the_runs_without_what_the_state_holds(tmp_path: Path) -> None:
+    log = AuditFile(tmp_path / "runs.jsonl")
+    log.record(EVENT)
+    log.record(ToolResponse("skill_load", "call-1", "ok", {"temp:key": "a text"}).recorded())
+    rows = lines(tmp_path / "runs.jsonl")
+    assert [row["event"] for row in rows] == ["run", "tool.response"]
+    assert rows[1]["state_delta"] == {"temp:key": ""}
