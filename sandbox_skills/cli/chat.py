@@ -48,7 +48,7 @@ class ChatOptions:
     prompt: str | None = None
     model: str | None = None
     instructions: str = ""
-    toolsets: tuple[str, ...] = ("openrouter",)
+    toolsets: tuple[str, ...] = ()
     state: Path | None = None
     out_dir: Path | None = None
     approve: bool = False

@@ -199,7 +199,9 @@ def chat(
     toolset: Annotated[
         list[str] | None,
         typer.Option(
-            "--toolset", metavar="NAME", help="Tools it has: openrouter by default; can be repeated."
+            "--toolset",
+            metavar="NAME",
+            help="Tools it has: those of the settings by default; can be repeated.",
         ),
     ] = None,
     state: Annotated[
@@ -222,7 +224,7 @@ def chat(
         prompt=prompt,
         model=model,
         instructions=instructions,
-        toolsets=tuple(toolset or ("openrouter",)),
+        toolsets=tuple(toolset or ()),
         state=state,
         out_dir=out_dir,
         approve=approve,

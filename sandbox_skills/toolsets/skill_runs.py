@@ -57,7 +57,7 @@ class SkillRuns:
     skills: OfferedSkills
     sessions: SessionManager
     policy: Policy = field(default_factory=Policy)
-    secrets: Mapping[str, str] = field(default_factory=dict[str, str])
+    secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     demanded: Demand = _no_demand
     _emptied: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]], repr=False)
 

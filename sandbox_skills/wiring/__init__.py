@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,21 +15,23 @@ from sandbox_skills.engines.pool import PooledEngine
 from sandbox_skills.engines.select import select
 from sandbox_skills.install.library import Library
 from sandbox_skills.install.trust import Trust
+from sandbox_skills.policy import secrets_of
 from sandbox_skills.settings import (
     Settings,
     current_directory,
     default_data_dir,
     docker_connection,
+    secret_values,
 )
 from sandbox_skills.spec import BASE_GUARANTEES, Guarantee, SandboxSpec
-from sandbox_skills.telemetry import AuditFile
+from sandbox_skills.telemetry import AuditFile, Redaction
 from sandbox_skills.workspace.input_plan import InputRules
 from sandbox_skills.workspace.manager import RunRules, Services, WorkspaceManager
 from sandbox_skills.workspace.sessions import SessionManager
 from sandbox_skills.workspace.staging import SkillStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 
     import docker
 
@@ -57,6 +59,7 @@ class Live:
     store: SkillStore
     manager: WorkspaceManager
     sessions: SessionManager
+    secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
 
 @asynccontextmanager
@@ -64,8 +67,10 @@ async def opened(settings: Settings, *, pooled: bool = True) -> AsyncGenerator[L
     """Makes store, engine and manager; leaving ends every sandbox of theirs and waits until each is gone.
 
     Connects to nothing before the first sandbox is asked for, unless boxes are to be started ahead. `pooled` False
-    starts none, whatever the settings say: for a program that needs only one.
+    starts none, whatever the settings say: for a program that needs only one. Raises SettingsError for secrets that
+    the policy grants and that cannot be used.
     """
+    values = secret_values(settings.secrets, secrets_of(settings.policy.rules()))
     store = SkillStore(store_root(settings))
     spec = sandbox_spec(settings)
     pool = PooledEngine(
@@ -75,12 +80,11 @@ async def opened(settings: Settings, *, pooled: bool = True) -> AsyncGenerator[L
         max_age_seconds=settings.pool.max_age_seconds,
     )
     async with pool:
-        manager = WorkspaceManager(
-            pool, store, spec=spec, rules=run_rules(settings), services=services(settings)
-        )
+        rules, beside = run_rules(settings), services(settings, values.values())
+        manager = WorkspaceManager(pool, store, spec=spec, rules=rules, services=beside)
         snapshots = settings.data_dir / "snapshots"
         async with SessionManager(manager, policy=settings.session_policy(), snapshots=snapshots) as sessions:
-            yield Live(settings, pool, store, manager, sessions)
+            yield Live(settings, pool, store, manager, sessions, values)
 
 
 def store_root(settings: Settings) -> Path:
@@ -105,12 +109,18 @@ def run_rules(settings: Settings) -> RunRules:
     )
 
 
-def services(settings: Settings) -> Services:
-    """Returns where outputs of runs are saved, and where runs are written down."""
+def services(settings: Settings, hidden: Iterable[str] = ()) -> Services:
+    """Returns where outputs of runs are saved and runs are written down; no output shows what is `hidden`."""
+    return Services(artifact_store(settings), audit_file(settings), Redaction(hidden))
+
+
+def audit_file(settings: Settings) -> AuditFile | None:
+    """Returns where runs and calls of tools are written down, None where the settings want no record."""
     chosen = settings.audit
     path = settings.data_dir / "audit" / "runs.jsonl"
-    audit = AuditFile(path, max_bytes=chosen.max_bytes, kept_files=chosen.kept_files)
-    return Services(artifact_store(settings), audit if chosen.enabled else None)
+    if not chosen.enabled:
+        return None
+    return AuditFile(path, max_bytes=chosen.max_bytes, kept_files=chosen.kept_files)
 
 
 def catalog(settings: Settings) -> Catalog:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -15,8 +14,8 @@ from pydantic import ValidationError
 
 from sandbox_skills.catalog import SkillRoot, defined_tools
 from sandbox_skills.errors import SettingsError
-from sandbox_skills.policy import secrets_of
-from sandbox_skills.settings import Settings, load_settings, secret_values
+from sandbox_skills.policy import decide
+from sandbox_skills.settings import Settings, load_settings
 from sandbox_skills.spec import KIB, LOCAL_TENANT
 from sandbox_skills.toolsets.base import Conversation
 from sandbox_skills.toolsets.blocking import OpeningProvider
@@ -30,12 +29,14 @@ from sandbox_skills.toolsets.skill_tool import SkillToolset
 from sandbox_skills.toolsets.tool_making import ToolMaking
 from sandbox_skills.toolsets.toolbox import Toolbox
 from sandbox_skills.toolsets.workspace_tools.toolset import WorkspaceToolset
-from sandbox_skills.wiring import artifact_store, catalog, catalog_of, opened, trust
+from sandbox_skills.wiring import artifact_store, audit_file, catalog, catalog_of, opened, trust
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 
     from sandbox_skills.artifacts import ArtifactStore
+    from sandbox_skills.catalog import Catalog, SkillSpec
+    from sandbox_skills.telemetry import ToolResponse
     from sandbox_skills.toolsets.base import Toolset
     from sandbox_skills.toolsets.workspace_tools.options import WorkspaceToolsOptions
     from sandbox_skills.wiring import Live
@@ -116,7 +117,7 @@ def create_skills_provider(  # noqa: PLR0913  # the design's options
     wanted = None if include is None else frozenset(include)
     for name in wanted or ():
         source.require(name)
-    offered = OfferedSkills(source, include=wanted, exclude=frozenset(exclude))
+    offered = offered_skills(chosen, source, include=wanted, exclude=exclude, tenant=tenant)
     check_toolsets(toolsets)
     # The caller builds the prompt, so that what is loaded can only be told in replies.
     options = ToolsetOptions(
@@ -126,7 +127,7 @@ def create_skills_provider(  # noqa: PLR0913  # the design's options
 
     @asynccontextmanager
     async def open_provider() -> AsyncGenerator[SkillsProvider]:
-        async with _opened(chosen, offered, toolsets, options, tenant=tenant) as toolbox:
+        async with _opened(chosen, offered, toolsets, options, tenant=tenant) as (toolbox, _):
             yield SkillsProvider(toolbox, offered, Conversation(secrets.token_hex(8), tenant))
 
     return OpeningProvider(open_provider)
@@ -134,24 +135,71 @@ def create_skills_provider(  # noqa: PLR0913  # the design's options
 
 @asynccontextmanager
 async def opened_toolbox(
-    settings: Settings, *, toolsets: Sequence[str] = ("openrouter",), tenant: str = LOCAL_TENANT
+    settings: Settings, *, toolsets: Sequence[str] = (), tenant: str = LOCAL_TENANT
 ) -> AsyncGenerator[Toolbox]:
     """Gives the tools of the user's skills to a conversation; leaving ends every sandbox of theirs.
 
-    Connects to nothing before the first call that needs a sandbox. Raises SettingsError for a toolset that is none.
+    Without `toolsets` they are those of the settings. Connects to nothing before the first call that needs a sandbox.
+    Raises SettingsError for a toolset that is none.
     """
-    chosen = _for_provider(settings, None)
-    offered = OfferedSkills(catalog(chosen))
-    options = ToolsetOptions(OpenRouterOptions(), _workspace_options(chosen))
-    async with _opened(chosen, offered, toolsets, options, tenant=tenant, pooled=False) as toolbox:
+    async with opened_tools(settings, toolsets=toolsets, tenant=tenant) as (toolbox, _):
         yield toolbox
 
 
-def skill_runs(settings: Settings, live: Live, offered: OfferedSkills) -> SkillRuns:
-    """Returns what runs the offered skills as the settings' policy allows; raises SettingsError for its secrets."""
+@asynccontextmanager
+async def opened_tools(
+    settings: Settings, *, toolsets: Sequence[str] = (), tenant: str = LOCAL_TENANT
+) -> AsyncGenerator[tuple[Toolbox, Live]]:
+    """Gives what `opened_toolbox` gives, and what it works with."""
+    chosen = _for_provider(settings, None)
+    wanted = chosen.tools
+    source = catalog(chosen)
+    offered = offered_skills(chosen, source, include=wanted.include, exclude=wanted.exclude, tenant=tenant)
+    options = ToolsetOptions(OpenRouterOptions(), _workspace_options(chosen))
+    names = toolsets or wanted.toolsets
+    async with _opened(chosen, offered, names, options, tenant=tenant, pooled=False) as opening:
+        yield opening
+
+
+def offered_skills(
+    settings: Settings,
+    source: Catalog,
+    *,
+    include: Iterable[str] | None = None,
+    exclude: Iterable[str] = (),
+    tenant: str,
+) -> OfferedSkills:
+    """Returns the skills that a tenant's models are offered: of those chosen, the ones that the policy allows."""
     policy = settings.policy.rules()
-    values = secret_values(settings.secrets, secrets_of(policy))
-    return SkillRuns(offered, live.sessions, policy=policy, secrets=values, demanded=trust(settings).demanded)
+
+    def admits(spec: SkillSpec) -> bool:
+        return decide(policy, tenant=tenant, skill=spec.name).allowed
+
+    chosen = None if include is None else frozenset(include)
+    return OfferedSkills(source, include=chosen, exclude=frozenset(exclude), admits=admits)
+
+
+def skill_runs(live: Live, offered: OfferedSkills) -> SkillRuns:
+    """Returns what runs the offered skills as the settings' policy allows."""
+    policy, demanded = live.settings.policy.rules(), trust(live.settings).demanded
+    return SkillRuns(offered, live.sessions, policy=policy, secrets=live.secrets, demanded=demanded)
+
+
+def toolbox_of(live: Live, runs: SkillRuns, toolsets: Sequence[Toolset]) -> Toolbox:
+    """Returns toolsets as one, whose calls the policy judges and the audit file keeps. Blocking."""
+    audit = audit_file(live.settings)
+
+    def keep(response: ToolResponse) -> None:
+        if audit is not None:
+            audit.record(response.recorded())
+
+    return Toolbox(
+        toolsets,
+        policy=runs.policy,
+        canonical=runs.skills.canonical,
+        redaction=live.manager.services.redaction,
+        on_response=keep,
+    )
 
 
 @asynccontextmanager
@@ -163,18 +211,16 @@ async def _opened(
     *,
     tenant: str,
     pooled: bool = True,
-) -> AsyncGenerator[Toolbox]:
+) -> AsyncGenerator[tuple[Toolbox, Live]]:
     check_toolsets(toolsets)
     async with opened(settings, pooled=pooled) as live:
         with defined_tools(None) as defined:
-            runs = skill_runs(settings, live, offered)
+            runs = skill_runs(live, offered)
             parts = ToolsetParts(
                 runs, options, artifact_store(settings), ToolMaking(defined, offered, tenant=tenant)
             )
             made = make_toolsets(toolsets, parts)
-            yield await to_thread.run_sync(
-                partial(Toolbox, made, policy=runs.policy, canonical=offered.canonical)
-            )
+            yield await to_thread.run_sync(toolbox_of, live, runs, made), live
 
 
 def _workspace_options(settings: Settings) -> WorkspaceToolsOptions:

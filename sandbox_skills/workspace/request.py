@@ -67,7 +67,7 @@ class RunRequest:
     digest: str = ""
     cwd: str = ""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
-    grants: Mapping[str, str] = field(default_factory=dict[str, str])
+    grants: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     stdin: bytes | None = None
     editor_text: str = ""
     timeout: float = 0.0

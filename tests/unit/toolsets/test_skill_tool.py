@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
@@ -30,7 +30,7 @@ def skill(root: Path, name: str, description: str = "Does things.", body: str = 
     (folder / "SKILL.md").write_text(text, encoding="utf-8")
 
 
-def offered(root: Path, **options: frozenset[str]) -> OfferedSkills:
+def offered(root: Path, **options: Any) -> OfferedSkills:  # noqa: ANN401  # as OfferedSkills
     return OfferedSkills(Catalog([SkillRoot(str(root))]), **options)
 
 
