@@ -101,18 +101,21 @@ def create_skills_provider(  # noqa: PLR0913  # the design's options
     toolsets: Sequence[str] = ("openrouter",),
     engine: str | None = None,
     tenant: str = LOCAL_TENANT,
+    save_tools_to: str | Path | None = None,
     settings: Settings | None = None,
 ) -> OpeningProvider:
     """Returns tools for the skills of one directory or several: enter it with `async with`, or `with` to block.
 
     Whoever names a directory vouches for its skills. `include` and `exclude` hold names or ids; `cwd` is a place in
-    the sandbox, `timeout` seconds of a script, `max_output` bytes of each of its streams. `engine` and whatever is
-    not said here are as the settings say, by default the user's; boxes are started ahead and scripts of one turn
-    run beside each other, unless the settings say otherwise. Raises SettingsError, SkillNotFoundError for an
-    `include` that names no skill.
+    the sandbox, `timeout` seconds of a script, `max_output` bytes of each of its streams. `save_tools_to` is the one of
+    these directories in which `define_tool` may save a tool for later providers, None where it may not. `engine` and
+    whatever is not said here are as the settings say, by default the user's; boxes are started ahead and scripts of
+    one turn run beside each other, unless the settings say otherwise. Raises SettingsError, SkillNotFoundError for
+    an `include` that names no skill.
     """
     chosen = _for_provider(settings or load_settings(), engine)
     named = [skills_dir] if isinstance(skills_dir, (str, Path)) else skills_dir
+    saved = None if save_tools_to is None else _one_of(named, Path(save_tools_to))
     source = catalog_of(chosen, [_named_root(Path(one)) for one in named])
     wanted = None if include is None else frozenset(include)
     for name in wanted or ():
@@ -127,7 +130,8 @@ def create_skills_provider(  # noqa: PLR0913  # the design's options
 
     @asynccontextmanager
     async def open_provider() -> AsyncGenerator[SkillsProvider]:
-        async with _opened(chosen, offered, toolsets, options, tenant=tenant) as (toolbox, _):
+        opening = _opened(chosen, offered, toolsets, options, tenant=tenant, saved=saved)
+        async with opening as (toolbox, _):
             yield SkillsProvider(toolbox, offered, Conversation(secrets.token_hex(8), tenant))
 
     return OpeningProvider(open_provider)
@@ -211,10 +215,11 @@ async def _opened(
     *,
     tenant: str,
     pooled: bool = True,
+    saved: Path | None = None,
 ) -> AsyncGenerator[tuple[Toolbox, Live]]:
     check_toolsets(toolsets)
     async with opened(settings, pooled=pooled) as live:
-        with defined_tools(None) as defined:
+        with defined_tools(saved) as defined:
             runs = skill_runs(live, offered)
             parts = ToolsetParts(
                 runs, options, artifact_store(settings), ToolMaking(defined, offered, tenant=tenant)
@@ -225,6 +230,12 @@ async def _opened(
 
 def _workspace_options(settings: Settings) -> WorkspaceToolsOptions:
     return settings.workspace_tools.options(settings.run_limits())
+
+
+def _one_of(directories: Iterable[str | Path], wanted: Path) -> Path:
+    if wanted.absolute() not in {Path(one).absolute() for one in directories}:
+        raise SettingsError(f"{wanted} is not among the directories of skills", hint="name it there too")
+    return wanted.absolute()
 
 
 def _named_root(directory: Path) -> SkillRoot:

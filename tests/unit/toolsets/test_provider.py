@@ -103,6 +103,28 @@ class TestWhatItOffers:
         assert {"define_tool", "skill_run"} <= set(names)
         assert len(names) == len(set(names))
 
+    async def test_a_defined_tool_is_saved_only_where_the_caller_says(
+        self, skills: Path, settings: Settings
+    ) -> None:
+        call = {"name": "add_one", "description": "d", "code": "return 1", "persistent": "true"}
+        async with created(skills, settings, toolsets=["native"]) as provider:
+            told: Any = await provider.handle_tool_call("define_tool", call)
+            assert "Define it without persistent." in told["error"]
+        async with created(skills, settings, toolsets=["native"], save_tools_to=skills) as provider:
+            assert await provider.handle_tool_call("define_tool", call) == {
+                "defined": "add_one",
+                "persistent": True,
+                "replaced": False,
+            }
+        async with created(skills, settings, toolsets=["native"]) as provider:
+            assert "add_one" in [tool["name"] for tool in provider.tools]
+
+    def test_tools_are_saved_among_the_skills_or_nowhere(
+        self, skills: Path, settings: Settings, tmp_path: Path
+    ) -> None:
+        with pytest.raises(SettingsError, match="is not among the directories of skills"):
+            created(skills, settings, toolsets=["native"], save_tools_to=tmp_path)
+
     async def test_two_with_a_tool_of_one_name_are_an_error(self, skills: Path, settings: Settings) -> None:
         both = created(skills, settings, toolsets=["workspace", "resources"])
         with pytest.raises(SettingsError, match="workspace and resources both have a tool skill_load"):
