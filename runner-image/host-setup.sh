@@ -48,7 +48,7 @@ import sys
 from sandbox_skills.engines.docker_client import connect
 from sandbox_skills.engines.image.base import BaseRequest, has_base
 from sandbox_skills.engines.image.daemon import ImageDaemon
-from sandbox_skills.engines.image.source import read_sources
+from sandbox_skills.engines.image_source import read_sources
 from sandbox_skills.settings.docker_connection import docker_connection
 from sandbox_skills.settings.model import DockerSettings
 

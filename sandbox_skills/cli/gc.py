@@ -9,7 +9,7 @@ from sandbox_skills.cli.event_loop import run_async
 from sandbox_skills.cli.terminal import out, print_json, working
 from sandbox_skills.engines.bubblewrap.rootfs import Wanted, prune
 from sandbox_skills.engines.image import prune_images
-from sandbox_skills.engines.image.source import FOLDERS
+from sandbox_skills.engines.image_source import FOLDERS
 from sandbox_skills.spec import LOCAL_TENANT
 from sandbox_skills.wiring import artifact_store, docker_client, library, opened, root_build
 

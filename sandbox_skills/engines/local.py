@@ -24,7 +24,7 @@ from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.engines.channel import StreamProtocol
 from sandbox_skills.engines.classify import Death
 from sandbox_skills.engines.client import RunnerClient
-from sandbox_skills.engines.image.source import image_source
+from sandbox_skills.engines.image_source import image_source
 from sandbox_skills.engines.local_paths import HostPaths, staged_names
 from sandbox_skills.errors import EngineError, GuaranteeError
 from sandbox_skills.spec import WORKSPACE, Guarantee, SandboxId

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sandbox_skills.engines import image, wire
+from sandbox_skills.engines import image, image_source, wire
 from sandbox_skills.engines.image import UID_COUNT, UID_FIRST
-from sandbox_skills.engines.image import source as image_source
 from sandbox_skills.errors import ImageError
 
 if TYPE_CHECKING:

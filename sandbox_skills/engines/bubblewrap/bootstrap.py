@@ -16,7 +16,7 @@ from sandbox_skills.engines.bubblewrap import rootfs
 from sandbox_skills.engines.image.base import bootstrap_tar
 from sandbox_skills.engines.image.downloads import Downloader, architecture_of
 from sandbox_skills.engines.image.progress import run_tool
-from sandbox_skills.engines.image.source import UID_COUNT, UID_FIRST, Sources, read_sources
+from sandbox_skills.engines.image_source import UID_COUNT, UID_FIRST, Sources, read_sources
 from sandbox_skills.errors import ImageError
 
 if TYPE_CHECKING:

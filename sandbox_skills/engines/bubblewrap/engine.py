@@ -24,7 +24,7 @@ from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.engines.channel import StreamProtocol
 from sandbox_skills.engines.classify import Death
 from sandbox_skills.engines.client import RunnerClient
-from sandbox_skills.engines.image.source import UID_COUNT, UID_FIRST, Target
+from sandbox_skills.engines.image_source import UID_COUNT, UID_FIRST, Target
 from sandbox_skills.engines.instance import Instance, dead_instances, forget_instances
 from sandbox_skills.engines.seccomp.bpf import program
 from sandbox_skills.engines.uids import leased_uid

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol, cast
 
 from sandbox_skills.directories import make_private, remove_tree
-from sandbox_skills.engines.image.source import Target, read_sources
+from sandbox_skills.engines.image_source import Target, read_sources
 from sandbox_skills.errors import ImageError
 
 if TYPE_CHECKING:

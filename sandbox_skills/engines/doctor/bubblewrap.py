@@ -11,7 +11,7 @@ from sandbox_skills.engines.bubblewrap.host import look
 from sandbox_skills.engines.bubblewrap.leftovers import leftovers
 from sandbox_skills.engines.bubblewrap.order import lost_guarantees
 from sandbox_skills.engines.doctor.checks import GC, Check, guarantee_check
-from sandbox_skills.engines.image.source import UID_FIRST
+from sandbox_skills.engines.image_source import UID_FIRST
 from sandbox_skills.engines.instance import dead_instances
 from sandbox_skills.spec import Guarantee
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from sandbox_skills.directories import Account
     from sandbox_skills.engines.image import ImageStatus, OwnImage
-    from sandbox_skills.engines.image.source import Target
+    from sandbox_skills.engines.image_source import Target
     from sandbox_skills.errors import SandboxSkillsError
     from sandbox_skills.spec import Guarantee
 

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     from sandbox_skills.engines.attach import DaemonAddress
     from sandbox_skills.engines.doctor.daemon import AppArmor
-    from sandbox_skills.engines.image.source import Target
+    from sandbox_skills.engines.image_source import Target
     from sandbox_skills.spec import Guarantee
 
 

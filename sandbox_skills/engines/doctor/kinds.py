@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from sandbox_skills.engines.doctor.checks import Check, guarantee_check
-from sandbox_skills.engines.image.source import UID_COUNT, UID_FIRST
+from sandbox_skills.engines.image_source import UID_COUNT, UID_FIRST
 from sandbox_skills.spec import Guarantee
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """The runner image: what this version needs, whether the daemon has it, and how it is made.
 
-`source` says what goes in, `base` what it starts from, `downloads` and `context` what the daemon is given, `daemon`
-how it is asked, `builder` joins them.
+`engines.image_source` says what goes in, `base` what it starts from, `downloads` and `context` what the daemon is
+given, `daemon` how it is asked, `builder` joins them.
 """
 
 from sandbox_skills.engines.image.base import REGISTRY_BASE, Base
@@ -17,7 +17,7 @@ from sandbox_skills.engines.image.builder import (
     status,
     unfit,
 )
-from sandbox_skills.engines.image.source import (
+from sandbox_skills.engines.image_source import (
     UID_COUNT,
     UID_FIRST,
     Target,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from sandbox_skills.engines.image.daemon import ImageDaemon
-    from sandbox_skills.engines.image.source import Sources
+    from sandbox_skills.engines.image_source import Sources
 
 Base = Literal["auto", "registry", "bootstrap"]
 

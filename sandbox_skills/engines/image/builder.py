@@ -26,7 +26,7 @@ from sandbox_skills.engines.image.base import (
 from sandbox_skills.engines.image.context import write_context
 from sandbox_skills.engines.image.daemon import BuildRequest, FoundImage, ImageDaemon
 from sandbox_skills.engines.image.downloads import Downloader, architecture_of
-from sandbox_skills.engines.image.source import (
+from sandbox_skills.engines.image_source import (
     REPOSITORY,
     Sources,
     Target,

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from sandbox_skills.engines.image.source import Sources
+    from sandbox_skills.engines.image_source import Sources
 
 MTIME = 1_577_836_800
 """2020, for every file: the same context is the same bytes, and zip cannot hold times before 1980."""

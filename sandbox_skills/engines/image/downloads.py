@@ -20,7 +20,7 @@ from sandbox_skills.errors import ImageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sandbox_skills.engines.image.source import Target
+    from sandbox_skills.engines.image_source import Target
 
 PYTHON = "3.13"
 """The `python3` of the image's Debian release."""

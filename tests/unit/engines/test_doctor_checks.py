@@ -37,7 +37,7 @@ from sandbox_skills.errors import EngineUnavailableError
 from sandbox_skills.spec import KIB, MIB
 
 if TYPE_CHECKING:
-    from sandbox_skills.engines.image.source import Target
+    from sandbox_skills.engines.image_source import Target
 
 SOCKET = SocketAccess("/run/docker.sock", "docker", "ada", member=False)
 DENIED = EngineUnavailableError("permission denied on its socket", hint=NO_PERMISSION_HINT)

@@ -24,7 +24,7 @@ from sandbox_skills.engines.image import builder as image
 from sandbox_skills.engines.image.base import bootstrap_tag
 from sandbox_skills.engines.image.daemon import BuildRequest, FoundImage
 from sandbox_skills.engines.image.downloads import Downloader
-from sandbox_skills.engines.image.source import read_sources
+from sandbox_skills.engines.image_source import read_sources
 from sandbox_skills.errors import ImageError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from sandbox_skills.engines.image.base import (
     provide_base,
     serves,
 )
-from sandbox_skills.engines.image.source import read_sources
+from sandbox_skills.engines.image_source import read_sources
 from sandbox_skills.errors import ImageError
 
 if TYPE_CHECKING:

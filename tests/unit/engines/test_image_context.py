@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sandbox_skills.engines.image.context import MTIME, write_context
-from sandbox_skills.engines.image.source import read_sources
+from sandbox_skills.engines.image_source import read_sources
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from sandbox_skills import bundled
-from sandbox_skills.engines import wire
-from sandbox_skills.engines.image import source as image_source
-from sandbox_skills.engines.image.source import (
+from sandbox_skills.engines import image_source, wire
+from sandbox_skills.engines.image_source import (
     INSTALLED,
     build_args,
     content_hash,
