@@ -7,9 +7,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from hypothesis import settings
@@ -26,7 +27,7 @@ from tests.docker_host import connection
 from tests.model_server import ModelServer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 
     import docker
 
@@ -70,16 +71,36 @@ async def docker_engine(
     anyio_backend: str, store: SkillStore, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[DockerEngine]:
     """The real engine over the image that `make image` built, its checks from inside included."""
+    async with _engine(store, tmp_path_factory.mktemp("engine"), "auto") as engine:
+        yield engine
+
+
+@pytest.fixture(scope="session")
+async def attached_engine(
+    anyio_backend: str, store: SkillStore, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[DockerEngine]:
+    """The same engine, speaking to its boxes over Docker's attached stream, as it does where no socket works."""
+    async with _engine(store, tmp_path_factory.mktemp("engine"), "attach") as engine:
+        yield engine
+
+
+@asynccontextmanager
+async def _engine(
+    store: SkillStore, data_dir: Path, channel: Literal["auto", "attach"]
+) -> AsyncGenerator[DockerEngine]:
     engine = DockerEngine(
         DockerEngineOptions(
-            data_dir=tmp_path_factory.mktemp("engine"),
+            data_dir=data_dir,
             connection=connection(),
             skills_dir=store.mount_dir,
             marker=store.marker(),
+            channel=channel,
         )
     )
-    yield engine
-    await engine.aclose()
+    try:
+        yield engine
+    finally:
+        await engine.aclose()
 
 
 @pytest.fixture(scope="session")
@@ -195,6 +216,7 @@ def _inventory(client: docker.APIClient, ours: str) -> set[str]:
         *(f"lease {name}" for name in _own_sockets() if name.startswith("@sandbox-skills-uid-")),
         *(f"temporary {path}" for path in Path(tempfile.gettempdir()).glob("sandbox-skills-*")),
         *(f"unfinished {path}" for path in Path(ours).glob("*/store/temporary/*")),
+        *(f"socket {path}" for path in Path(ours).glob("*/sockets/*/*")),
     }
 
 

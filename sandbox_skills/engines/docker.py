@@ -1,115 +1,40 @@
-"""The Docker engine: hardened containers, each with the runner as pid 1 and an attached stream to it."""
+"""The Docker engine: hardened containers, each with the runner as pid 1 and a channel to it."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import time
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
-from sandbox_skills.engines import docker_box, image, verify
-from sandbox_skills.engines.attach import attach
+from sandbox_skills.engines import docker_box, image
 from sandbox_skills.engines.base import EngineReport
 from sandbox_skills.engines.cancellation import finish
-from sandbox_skills.engines.client import RunnerClient
 from sandbox_skills.engines.daemon_calls import DaemonCalls
-from sandbox_skills.engines.docker_client import (
-    REQUEST_SECONDS,
-    DockerConnection,
-    address,
-    connect,
-    translated,
-    understood,
-)
-from sandbox_skills.engines.docker_config import (
-    DockerOptions,
-    create_body,
-    guarantees,
-    has_apparmor,
-    lost_guarantees,
-    profile_digest,
-    seccomp_profile,
-)
+from sandbox_skills.engines.docker_client import address, connect, translated, understood
+from sandbox_skills.engines.docker_config import guarantees, lost_guarantees, socket_may_work
+from sandbox_skills.engines.docker_sandbox import Box, Daemon, DockerEngineOptions, Setup, body_options
 from sandbox_skills.engines.instance import Instance, dead_instances, forget_instances
+from sandbox_skills.engines.socket_channel import SocketPlace, sweep
 from sandbox_skills.engines.uids import leased_uid
-from sandbox_skills.errors import EngineError, GuaranteeError, ImageError, SandboxSkillsError, SettingsError
-from sandbox_skills.spec import Guarantee, SandboxId
+from sandbox_skills.errors import EngineError, GuaranteeError, ImageError, SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import AsyncGenerator, Collection
 
-    import docker
-
-    from sandbox_skills.engines.attach import DaemonAddress
     from sandbox_skills.engines.base import Sandbox
-    from sandbox_skills.engines.classify import Death
-    from sandbox_skills.engines.image import Target
-    from sandbox_skills.engines.verify import Lost
-    from sandbox_skills.spec import SandboxSpec
+    from sandbox_skills.spec import Guarantee, SandboxId, SandboxSpec
+
+__all__ = ["DockerEngine", "DockerEngineOptions"]
 
 logger = logging.getLogger(__name__)
-
-
-HELLO_SECONDS = 30.0
-"""From start to the runner's first word: 80 ms alone, seconds when eight boxes start on two cores."""
 
 REAP_SECONDS = 10.0
 """How long closing waits for the first reap: it takes well under a second, unless the daemon hangs."""
 
 LAST_SECONDS = 5.0
 """For the last try to remove what was left: the daemon failed to before, and somebody is waiting for us to end."""
-
-
-@dataclass(frozen=True, slots=True)
-class DockerEngineOptions:
-    """What an operator decides about the engine; `marker` is (file name, sha256) of a file in `skills_dir`."""
-
-    data_dir: Path
-    connection: DockerConnection = field(default_factory=DockerConnection)
-    skills_dir: Path | None = None
-    marker: tuple[str, str] | None = None
-    image: str | None = None
-    target: Target = "slim"
-    runtime: str | None = None
-    use_apparmor: bool = True
-    timeout_seconds: float = REQUEST_SECONDS
-    concurrent_runs: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class _Daemon:
-    """What is known of a daemon that answered."""
-
-    client: docker.APIClient
-    address: DaemonAddress
-    version: str
-    info: Mapping[str, Any]
-    runtimes: frozenset[str]
-    lost: Mapping[Guarantee, str]
-
-    @property
-    def api_version(self) -> str:
-        return str(self.client.api_version)
-
-
-@dataclass(frozen=True, slots=True)
-class _Setup:
-    """What every box of an engine needs to know; `checked` is shared by all of them."""
-
-    options: DockerEngineOptions
-    daemon: _Daemon
-    instance: str
-    image_id: str
-    checked: set[tuple[str, ...]]
-    calls: DaemonCalls
-
-    @property
-    def runtime(self) -> str:
-        return self.options.runtime or "runc"
 
 
 class DockerEngine:
@@ -119,21 +44,27 @@ class DockerEngine:
         self._options = options
         self._instances = options.data_dir / "instances"
         self._instance: Instance | None = None
-        self._daemon: _Daemon | None = None
+        self._daemon: Daemon | None = None
         self._image: image.ImageRef | None = None
         self._connecting = asyncio.Lock()
         self._calls = DaemonCalls()
         self._checked: set[tuple[str, ...]] = set()
+        self._sockets = SocketPlace(options.data_dir)
         self._live: set[SandboxId] = set()
-        self._left: dict[SandboxId, _Box] = {}
+        self._left: dict[SandboxId, Box] = {}
         self._first_reap: asyncio.Task[None] | None = None
+
+    @property
+    def channel(self) -> Literal["attach", "socket"]:
+        """How the next box will be spoken to, as far as is known: no socket before the daemon has been asked."""
+        return "socket" if self._daemon is not None and self._sockets.usable else "attach"
 
     @property
     def guarantees(self) -> frozenset[Guarantee]:
         """What this daemon enforces; empty until it has been asked."""
         if self._daemon is None:
             return frozenset()
-        options = _body_options(self._options, self._daemon.info, instance="")
+        options = body_options(self._options, self._daemon.info, instance="")
         return guarantees(options, self._daemon.info)
 
     async def probe(self) -> EngineReport:
@@ -152,7 +83,7 @@ class DockerEngine:
         self._demand(spec, daemon)
         ref = await self._resolved(daemon)
         with leased_uid(image.UID_FIRST, image.UID_COUNT) as uid:
-            box = _Box(self._setup(daemon, ref), uid)
+            box = Box(self._setup(daemon, ref), uid)
             self._live.add(box.id)
             try:
                 await box.start(spec)
@@ -181,6 +112,7 @@ class DockerEngine:
                 reaped.append(box.id)
                 self._left.pop(box.id, None)
         await self._calls.look(forget_instances, self._instances, dead - kept)
+        await self._calls.look(sweep, self._options.data_dir)
         return reaped
 
     async def aclose(self) -> None:
@@ -197,12 +129,14 @@ class DockerEngine:
         if self._daemon is not None:
             self._daemon.client.close()
             self._daemon = None
+        self._sockets.close()
 
-    async def _connected(self) -> _Daemon:
+    async def _connected(self) -> Daemon:
         async with self._connecting:
             if self._daemon is None:
                 self._daemon = await self._calls.look(_connect, self._options)
                 self._checked.clear()
+                self._sockets.usable = self._offers_sockets(self._daemon)
             if self._instance is None:
                 self._instance = Instance(self._instances)
                 # A host process that died by SIGKILL before its container started left one nobody else removes.
@@ -216,18 +150,24 @@ class DockerEngine:
             # Where it is the daemon that fails, whoever uses it is told so; `gc` and `doctor` tell the rest.
             logger.info("what earlier processes left could not be looked for: %s", error)
 
-    def _setup(self, daemon: _Daemon, ref: image.ImageRef) -> _Setup:
+    def _setup(self, daemon: Daemon, ref: image.ImageRef) -> Setup:
         assert self._instance is not None
-        return _Setup(self._options, daemon, self._instance.id, ref.id, self._checked, self._calls)
+        return Setup(
+            self._options, daemon, self._instance.id, ref.id, self._checked, self._calls, self._sockets
+        )
 
-    async def _resolved(self, daemon: _Daemon) -> image.ImageRef:
+    def _offers_sockets(self, daemon: Daemon) -> bool:
+        wanted = self._options.channel == "auto" and bool(daemon.address.path)
+        return wanted and socket_may_work(daemon.info, self._options.runtime)
+
+    async def _resolved(self, daemon: Daemon) -> image.ImageRef:
         if self._image is None:
             self._image = await self._calls.look(
                 image.resolve, daemon.client, self._options.image, self._options.target
             )
         return self._image
 
-    def _demand(self, spec: SandboxSpec, daemon: _Daemon) -> None:
+    def _demand(self, spec: SandboxSpec, daemon: Daemon) -> None:
         missing = sorted(spec.needs - self.guarantees)
         if missing:
             reasons = [
@@ -239,7 +179,7 @@ class DockerEngine:
                 lost=missing,
             )
 
-    async def _end(self, box: _Box) -> None:
+    async def _end(self, box: Box) -> None:
         self._live.discard(box.id)
         if not box.client.alive:
             # Something took the box away: whatever was verified of this daemon may no longer hold.
@@ -259,7 +199,7 @@ class DockerEngine:
         finally:
             box.client.close()
 
-    async def _try_again(self, box: _Box) -> None:
+    async def _try_again(self, box: Box) -> None:
         """Removes what could not be removed before; if it still cannot, our record tells the next reap whose it is."""
         try:
             found = await self._calls.change(docker_box.remove, box.daemon.client, box.id, LAST_SECONDS)
@@ -274,73 +214,12 @@ class DockerEngine:
         return mine or box.instance in dead or (box.expires is not None and box.expires < time.time())
 
 
-class _Box:
-    """One container and the client of its runner."""
-
-    def __init__(self, setup: _Setup, uid: int) -> None:
-        self.id = SandboxId(f"sandbox-{secrets.token_hex(8)}")
-        self.daemon = setup.daemon
-        self.may_come = False  # the daemon was asked to make it, and nobody knows whether it will
-        self._setup = setup
-        self._uid = uid
-        self._since = time.time()
-        self.client = RunnerClient(
-            self.id, post_mortem=self._post_mortem, concurrent_runs=setup.options.concurrent_runs
-        )
-
-    async def start(self, spec: SandboxSpec) -> None:
-        """Brings the box up and checks it from inside; raises and leaves the removal to the caller."""
-        setup = self._setup
-        client = setup.daemon.client
-        await self._create(spec)
-        link = self.client.link
-        link.connect(await attach(setup.daemon.address, setup.daemon.api_version, self.id, link))
-        await setup.calls.change(docker_box.start, client, self.id)
-        hello = await self.client.hello(HELLO_SECONDS)
-        _refuse(verify.check_box(hello.get("facts"), spec=spec, uid=self._uid, runtime=setup.runtime))
-        await self._check_once(spec)
-
-    async def _create(self, spec: SandboxSpec) -> None:
-        self.may_come = True
-        try:
-            await self._setup.calls.change(docker_box.create, self.daemon.client, self.id, self._body(spec))
-        except SandboxSkillsError as error:
-            self.may_come = docker_box.may_exist(error)
-            raise
-        self.may_come = False
-
-    def _body(self, spec: SandboxSpec) -> dict[str, Any]:
-        setup = self._setup
-        options = _body_options(setup.options, setup.daemon.info, setup.instance)
-        return create_body(
-            spec, image_id=setup.image_id, uid=self._uid, options=options, now=self._since, sandbox_id=self.id
-        )
-
-    async def _check_once(self, spec: SandboxSpec) -> None:
-        """Tries what must be blocked, once for each image, runtime, profile, set of needs and daemon start."""
-        setup = self._setup
-        key = (setup.image_id, setup.runtime, profile_digest(), *sorted(spec.needs))
-        if key in setup.checked:
-            return
-        name, digest = setup.options.marker or (None, None)
-        reply = await self.client.facts(name)
-        _refuse(verify.check_probe(reply, spec=spec, runtime=setup.runtime, marker=digest))
-        if setup.options.image and (faults := verify.image_faults(reply)):
-            raise ImageError(f"the image {setup.options.image} {', '.join(faults)}")
-        setup.checked.add(key)
-
-    async def _post_mortem(self) -> Death:
-        return await self._setup.calls.look(
-            docker_box.post_mortem, self._setup.daemon.client, self.id, self._since
-        )
-
-
-def _connect(options: DockerEngineOptions) -> _Daemon:
+def _connect(options: DockerEngineOptions) -> Daemon:
     client = connect(options.connection, timeout_seconds=options.timeout_seconds)
     with translated("ask the Docker daemon about itself"):
         info, version = client.info(), client.version()
     with understood("a description of itself"):
-        return _Daemon(
+        return Daemon(
             client=client,
             address=address(options.connection),
             version=str(version.get("Version", "unknown")),
@@ -358,24 +237,4 @@ def _check_runtime(runtime: str | None, known: Collection[str]) -> None:
         raise SettingsError(
             f"the daemon has no runtime {runtime}",
             hint=f"install it and register it with the daemon, or set docker.runtime to one that is there: {others}",
-        )
-
-
-def _body_options(options: DockerEngineOptions, info: Mapping[str, Any], instance: str) -> DockerOptions:
-    return DockerOptions(
-        instance=instance,
-        seccomp=seccomp_profile(),
-        runtime=options.runtime,
-        skills_dir=options.skills_dir,
-        apparmor=options.use_apparmor and has_apparmor(info),
-    )
-
-
-def _refuse(lost: Sequence[Lost]) -> None:
-    if lost:
-        raise GuaranteeError(
-            "the sandbox does not hold what it must: "
-            + "; ".join(f"{row.guarantee}: {row.reason}" for row in lost),
-            hint="sandbox-skills doctor",
-            lost=[str(row.guarantee) for row in lost],
         )

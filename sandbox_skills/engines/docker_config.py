@@ -6,6 +6,7 @@ The body says everything that decides isolation, so that neither an image nor a 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from sandbox_skills.engines.box import (
@@ -20,6 +21,7 @@ from sandbox_skills.engines.box import (
     check_spec,
 )
 from sandbox_skills.engines.seccomp.profile import profile_digest, seccomp_profile
+from sandbox_skills.engines.socket_channel import SOCKET_NAME
 from sandbox_skills.spec import BASE_GUARANTEES, SKILLS, WORKSPACE, Guarantee
 
 if TYPE_CHECKING:
@@ -36,7 +38,11 @@ __all__ = [
     "lost_guarantees",
     "profile_digest",
     "seccomp_profile",
+    "socket_may_work",
 ]
+
+CHANNEL_DIR = PurePosixPath("/run/sandbox-skills")
+"""Where a box finds the socket it is to connect to: an empty directory as soon as it has."""
 
 LABEL_MANAGED = "sandbox-skills.managed"
 LABEL_INSTANCE = "sandbox-skills.instance"
@@ -101,8 +107,11 @@ def create_body(
     options: DockerOptions,
     now: float,
     sandbox_id: SandboxId,
+    channel_dir: Path | None = None,
 ) -> dict[str, Any]:
     """Returns the body that makes one box; `uid` is its group too, `now` is Unix time.
+
+    `channel_dir` is a directory of the daemon's host with a socket in it, for a box that is to connect to one.
 
     Raises SettingsError for limits or a time to live that no box can have.
     """
@@ -110,7 +119,7 @@ def create_body(
     return {
         "Image": image_id,
         "Entrypoint": list(RUNNER_ARGV),
-        "Cmd": [],
+        "Cmd": [] if channel_dir is None else ["--channel", f"{CHANNEL_DIR}/{SOCKET_NAME}"],
         "User": f"{uid}:{uid}",
         "WorkingDir": "/",
         "Env": _environment(),
@@ -131,7 +140,8 @@ def create_body(
             **_lifetime(options),
             **_isolation(options),
             **_limits(spec.limits, options),
-            **_file_systems(spec.limits, uid, options.skills_dir),
+            **_file_systems(spec.limits, uid),
+            "Mounts": _mounts({SKILLS: options.skills_dir, CHANNEL_DIR: channel_dir}),
         },
     }
 
@@ -205,11 +215,10 @@ def _ulimit(name: str, value: int) -> dict[str, Any]:
     return {"Name": name, "Soft": value, "Hard": value}
 
 
-def _file_systems(limits: SandboxLimits, uid: int, skills_dir: Path | None) -> dict[str, Any]:
+def _file_systems(limits: SandboxLimits, uid: int) -> dict[str, Any]:
     return {
         "ReadonlyRootfs": True,
         "Binds": [],
-        "Mounts": [] if skills_dir is None else [_store(skills_dir)],
         "ShmSize": limits.shm_bytes,
         "Tmpfs": {
             str(WORKSPACE): _tmpfs(limits.workspace_bytes, limits.workspace_inodes, uid),
@@ -224,12 +233,16 @@ def _tmpfs(size: int, inodes: int, uid: int) -> str:
     return f"rw,exec,nosuid,nodev,size={size},nr_inodes={inodes},mode=0700,uid={uid},gid={uid}"
 
 
-def _store(skills_dir: Path) -> dict[str, Any]:
-    # Not recursive: whatever the host mounts below the store stays out, as it would not be read-only.
+def _mounts(sources: Mapping[PurePosixPath, Path | None]) -> list[dict[str, Any]]:
+    return [_mount(source, target) for target, source in sources.items() if source is not None]
+
+
+def _mount(source: Path, target: PurePosixPath) -> dict[str, Any]:
+    # Not recursive: whatever the host mounts below it stays out, as it would not be read-only.
     return {
         "Type": "bind",
-        "Source": str(skills_dir),
-        "Target": str(SKILLS),
+        "Source": str(source),
+        "Target": str(target),
         "ReadOnly": True,
         "BindOptions": {"Propagation": "rprivate", "NonRecursive": True},
     }
@@ -290,3 +303,11 @@ def _security(info: Mapping[str, Any]) -> set[str]:
     """Returns the names in SecurityOptions, which read like `name=seccomp,profile=default`."""
     options = info.get("SecurityOptions") or ()
     return {part.removeprefix("name=") for option in options for part in str(option).split(",")[:1]}
+
+
+def socket_may_work(info: Mapping[str, Any], runtime: str | None = None) -> bool:
+    """Whether boxes of a daemon on this machine can be offered a socket; only a box can tell that it works.
+
+    gVisor lets none out, and where users are mapped, a box is not known by its uid.
+    """
+    return runtime != GVISOR and not {"userns", "rootless"} & _security(info)

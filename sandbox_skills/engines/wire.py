@@ -41,7 +41,7 @@ from sandbox_skills.errors import RequestError, RunnerProtocolError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Both sides must speak the same number; the image is rebuilt when it changes."""
 
 HEADER = struct.Struct("!BII")

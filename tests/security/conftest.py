@@ -102,9 +102,11 @@ async def opened(engine: Engine, spec: SandboxSpec | None) -> AsyncIterator[Box]
         yield Box(sandbox)
 
 
-@pytest.fixture(scope="session")
-def open_box(docker_engine: Engine) -> OpenBox:
-    return lambda spec=None: opened(docker_engine, spec)
+@pytest.fixture(scope="session", params=["docker_engine", "attached_engine"])
+def open_box(request: pytest.FixtureRequest) -> OpenBox:
+    """Opens boxes that are spoken to over a socket, then over the attached stream: isolation is the same."""
+    engine: Engine = request.getfixturevalue(request.param)
+    return lambda spec=None: opened(engine, spec)
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import sys
 import time
 from contextlib import contextmanager
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from tests.security.conftest import Box, OpenBox
 
 pytestmark = [pytest.mark.docker, pytest.mark.anyio]
+
+CHANNEL_DIR = "/run/sandbox-skills"
 
 ENDS_SECONDS = 5.0
 """How long a box may outlive its host."""
@@ -112,7 +115,12 @@ async def test_a_container_is_owned_labelled_and_never_restarted(
 async def test_a_container_has_nothing_of_the_host_but_the_store(box: Box, daemon: docker.APIClient) -> None:
     found = inspected(daemon, box.name)
     host = found["HostConfig"]
-    assert [(mount["Destination"], mount["RW"]) for mount in found["Mounts"]] == [("/skills", False)]
+    mounts = {mount["Destination"]: mount for mount in found["Mounts"]}
+    assert not any(mount["RW"] for mount in mounts.values())
+    assert mounts.keys() - {CHANNEL_DIR} == {"/skills"}
+    # The place of its socket is gone from the host as soon as the box has connected.
+    assert not any(os.path.lexists(mounts[name]["Source"]) for name in mounts.keys() & {CHANNEL_DIR})  # noqa: ASYNC240
+    assert (await box.shell(f"find {CHANNEL_DIR} -mindepth 1")).stdout == b""
     assert (host["Binds"] or [], host["Devices"] or [], host["VolumesFrom"] or []) == ([], [], [])
     assert (host["Privileged"], host["CapAdd"] or [], host["CapDrop"]) == (False, [], ["ALL"])
     assert {host[kind] for kind in ("PidMode", "UTSMode", "UsernsMode")} == {""}

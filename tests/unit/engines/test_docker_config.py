@@ -14,6 +14,7 @@ from sandbox_skills.engines.docker_config import (
     guarantees,
     has_apparmor,
     lost_guarantees,
+    socket_may_work,
 )
 from sandbox_skills.errors import SettingsError
 from sandbox_skills.spec import BASE_GUARANTEES, MIB, Guarantee, SandboxId, SandboxLimits, SandboxSpec
@@ -27,9 +28,20 @@ INFO: dict[str, Any] = {
 }  # fmt: skip
 
 
-def body(spec: SandboxSpec = SPEC, options: DockerOptions = OPTIONS, uid: int = 20001) -> dict[str, Any]:
+def body(
+    spec: SandboxSpec = SPEC,
+    options: DockerOptions = OPTIONS,
+    uid: int = 20001,
+    channel_dir: Path | None = None,
+) -> dict[str, Any]:
     return create_body(
-        spec, image_id="sha256:abc", uid=uid, options=options, now=1000.7, sandbox_id=SandboxId("s1")
+        spec,
+        image_id="sha256:abc",
+        uid=uid,
+        options=options,
+        now=1000.7,
+        sandbox_id=SandboxId("s1"),
+        channel_dir=channel_dir,
     )
 
 
@@ -158,6 +170,35 @@ def test_apparmor_is_asked_for_where_the_host_has_it() -> None:
 
 def test_without_a_store_nothing_is_mounted() -> None:
     assert host(options=replace(OPTIONS, skills_dir=None))["Mounts"] == []
+
+
+def test_a_box_that_is_to_connect_to_a_socket_has_it_read_only_and_is_told_its_name() -> None:
+    found = body(channel_dir=Path("/var/lib/x/sockets/s1"))
+    assert found["Cmd"] == ["--channel", "/run/sandbox-skills/channel"]
+    assert [mount["Target"] for mount in found["HostConfig"]["Mounts"]] == ["/skills", "/run/sandbox-skills"]
+    assert found["HostConfig"]["Mounts"][1] == {
+        "Type": "bind",
+        "Source": "/var/lib/x/sockets/s1",
+        "Target": "/run/sandbox-skills",
+        "ReadOnly": True,
+        "BindOptions": {"Propagation": "rprivate", "NonRecursive": True},
+    }
+
+
+@pytest.mark.parametrize(
+    ("info", "runtime", "may"),
+    [
+        ({"SecurityOptions": ["name=seccomp,profile=default"]}, None, True),
+        ({}, "crun", True),
+        ({}, "runsc", False),
+        ({"SecurityOptions": ["name=seccomp", "name=rootless"]}, None, False),
+        ({"SecurityOptions": ["name=userns"]}, None, False),
+    ],
+)
+def test_a_socket_is_offered_where_a_box_is_known_by_its_uid(
+    info: dict[str, object], runtime: str | None, *, may: bool
+) -> None:
+    assert socket_may_work(info, runtime) is may
 
 
 def test_the_masks_of_proc_are_left_to_docker() -> None:
