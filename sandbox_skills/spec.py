@@ -113,18 +113,27 @@ class SandboxSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Places:
+    """What a program finds in its workspace: directories, and links (path → target); what is there is left."""
+
+    dirs: tuple[PurePosixPath, ...] = ()
+    links: Mapping[PurePosixPath, PurePosixPath] = field(default_factory=dict[PurePosixPath, PurePosixPath])
+
+
+@dataclass(frozen=True, slots=True)
 class Command:
     """One program to run, as an argument list; no shell reads it.
 
     `env` is added to the box's fixed minimal environment and wins over it. `stdin` None is an empty,
     closed input; a program that is started rather than run gets it first. `argv[0]` without a slash is
-    looked up in PATH.
+    looked up in PATH. `places` are made just before it starts.
     """
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     cwd: PurePosixPath = WORKSPACE
     stdin: bytes | None = None
+    places: Places = Places()
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +230,8 @@ class Outcome:
 
     `limits_guessed` is the part of `limits_hit` that no counter shows: read from a message or a full disk.
     `sandbox_lives` is False where the run took the whole box with it (memory), so that the next call on the
-    same sandbox raises `SandboxLostError`.
+    same sandbox raises `SandboxLostError`. `unprepared` is why a place of the command could not be made: the program
+    ran all the same, as it may be the one to make room.
     """
 
     ending: Ending
@@ -237,6 +247,7 @@ class Outcome:
     cpu_seconds: float = 0.0
     max_rss: int = 0
     sandbox_lives: bool = True
+    unprepared: str = ""
 
     @property
     def ok(self) -> bool:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Coroutine
+    from collections.abc import Coroutine
 
 T = TypeVar("T")
-Other = TypeVar("Other")
 
 
 async def finish(work: Coroutine[object, object, T], *, grace: float | None = None) -> T:
@@ -45,19 +44,3 @@ async def finish(work: Coroutine[object, object, T], *, grace: float | None = No
             task.exception()  # marks it as seen: the cancel is what the caller hears of
         raise cancel
     return task.result()
-
-
-async def together(first: Awaitable[T], second: Awaitable[Other]) -> tuple[T, Other]:
-    """Runs both at once, begun in that order, and returns what they do; raises what the first to fail raises.
-
-    Unlike `asyncio.gather`, it is left only when both have ended: neither goes on behind a cancel or a failure.
-    """
-    tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(first), asyncio.ensure_future(second)]
-    try:
-        one, other = await asyncio.gather(*tasks)
-    except BaseException:
-        for task in tasks:
-            task.cancel()
-        await finish(asyncio.wait(tasks))
-        raise
-    return one, other

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from signal import SIGKILL, SIGXCPU, SIGXFSZ, Signals
 from typing import TYPE_CHECKING, Literal, get_args
 
+from sandbox_skills.engines.wire import plain
 from sandbox_skills.errors import RunnerProtocolError, SandboxLostError
 from sandbox_skills.spec import Ending, Exited, Limits, Outcome, Signalled, Stopped
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 RunnerStop = Literal["wall_time", "cpu_time", "output", "cancelled"]
 """Why the runner itself may end a run; memory is the kernel's doing."""
+
+RUNNER_STOPS: tuple[RunnerStop, ...] = get_args(RunnerStop)
 
 MAX_COUNT = 2**63 - 1
 """The largest number a kernel counter holds."""
@@ -70,6 +73,7 @@ class _Ended:
     cpu: float
     max_rss: int
     clean: bool
+    unprepared: str
 
     def reports(self, number: Signals) -> bool:
         """Whether the root process ended with what a shell says of a last command that died of that signal."""
@@ -103,6 +107,7 @@ def outcome(ended: Mapping[str, object], *, limits: Limits, stdout: bytes, stder
         cpu_seconds=facts.cpu,
         max_rss=facts.max_rss,
         sandbox_lives=facts.clean,
+        unprepared=facts.unprepared,
     )
 
 
@@ -227,6 +232,7 @@ def _parse(ended: Mapping[str, object]) -> _Ended:
         cpu=_seconds(ended, "cpu"),
         max_rss=_count(ended, "max_rss"),
         clean=_flag(ended, "clean"),
+        unprepared=_text(ended, "unprepared"),
     )
     both = facts.exit is not None and facts.signal is not None
     neither = facts.exit is None and facts.signal is None
@@ -240,8 +246,7 @@ def _wrong(name: str) -> RunnerProtocolError:
 
 
 def _stop(value: object) -> RunnerStop | None:
-    reasons: tuple[RunnerStop, ...] = get_args(RunnerStop)
-    for reason in reasons:
+    for reason in RUNNER_STOPS:
         if value == reason:
             return reason
     if value is not None:
@@ -267,6 +272,14 @@ def _seconds(ended: Mapping[str, object], name: str) -> float:
     if not 0 <= value <= MAX_COUNT or not math.isfinite(value):
         raise _wrong(name)
     return float(value)
+
+
+def _text(ended: Mapping[str, object], name: str) -> str:
+    """Returns text of the box as something that can be printed; nothing for null."""
+    value = ended.get(name)
+    if value is not None and not isinstance(value, str):
+        raise _wrong(name)
+    return plain(value or "")
 
 
 def _flag(ended: Mapping[str, object], name: str) -> bool:

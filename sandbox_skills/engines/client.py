@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sandbox_skills.engines.arguments import below_workspace, check_command, check_terminal
-from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.engines.collecting import CollectRequest
 from sandbox_skills.engines.link import Link, Patience
 from sandbox_skills.engines.process import RunnerProcess
@@ -87,20 +86,19 @@ class RunnerClient:
         dirs: Sequence[PurePosixPath] = (),
         links: Mapping[PurePosixPath, PurePosixPath] | None = None,
     ) -> None:
-        body = {
-            "dirs": [str(below_workspace(path)) for path in dirs],
-            "links": [[str(below_workspace(path)), str(target)] for path, target in (links or {}).items()],
-        }
-        await self._ask(Kind.PREPARE, body, Kind.DONE)
+        await self._ask(Kind.PREPARE, _places(dirs, links or {}), Kind.DONE)
 
     async def run(
         self, command: Command, *, limits: Limits | None = None, on_output: OutputSink | None = None
     ) -> Outcome:
         fed = command.stdin is not None
-        async with self._started(command, limits or Limits(), on_output, fed=fed) as process:
-            if fed:
-                process.close_stdin()
-            return await process.wait()
+        with self._under_way(command, limits or Limits(), on_output, fed=fed) as process:
+            try:
+                if fed:
+                    process.close_stdin()
+                return await process.wait()
+            finally:
+                await process.left()
 
     @asynccontextmanager
     async def start(
@@ -111,8 +109,11 @@ class RunnerClient:
         tty: TerminalSize | None = None,
         on_output: OutputSink | None = None,
     ) -> AsyncGenerator[Process]:
-        async with self._started(command, limits or Limits(), on_output, tty=tty) as process:
-            yield process
+        with self._under_way(command, limits or Limits(), on_output, tty=tty) as process:
+            try:
+                yield process
+            finally:
+                await process.left()
 
     async def put(self, path: PurePosixPath, chunks: AsyncIterator[bytes], *, mode: int = 0o644) -> int:
         patience = Patience(ANSWER_SECONDS)
@@ -159,8 +160,8 @@ class RunnerClient:
             request.send(kind, body)
             return await self.link.answer(request, Patience(ANSWER_SECONDS))
 
-    @asynccontextmanager
-    async def _started(
+    @contextmanager
+    def _under_way(
         self,
         command: Command,
         limits: Limits,
@@ -168,7 +169,8 @@ class RunnerClient:
         *,
         fed: bool = True,
         tty: TerminalSize | None = None,
-    ) -> AsyncGenerator[RunnerProcess]:
+    ) -> Generator[RunnerProcess]:
+        """Starts a program; whoever leaves waits for `left` before."""
         check_command(command)
         if tty is not None:
             check_terminal(tty)
@@ -176,15 +178,10 @@ class RunnerClient:
             # Whatever ended the box before is no outcome of this program.
             raise self.link.fail(SandboxLostError(f"sandbox {self.id} is gone"))
         request = RunRequest(limits, on_output)
-        process = RunnerProcess(self.link, request, limits, self._post_mortem)
         with self._one_more_run(), self.link.asked(request):
             request.send(Kind.RUN, _order(command, limits, fed=fed, tty=tty, stream=on_output is not None))
             request.stdin.feed(command.stdin or b"")
-            try:
-                yield process
-            finally:
-                if not process.heard:
-                    await finish(process.end())
+            yield RunnerProcess(self.link, request, limits, self._post_mortem)
 
     @contextmanager
     def _one_more_run(self) -> Generator[None]:
@@ -219,6 +216,7 @@ def _order(
         "stdin": "pipe" if fed else "none",
         "tty": None if tty is None else {"rows": tty.rows, "cols": tty.cols},
         "stream": stream,
+        "places": _places(command.places.dirs, command.places.links),
         "limits": {
             "wall": limits.wall_seconds,
             "cpu": limits.cpu_seconds,
@@ -226,4 +224,12 @@ def _order(
             "stderr": limits.stderr_bytes,
             "output": limits.output_bytes,
         },
+    }
+
+
+def _places(dirs: Sequence[PurePosixPath], links: Mapping[PurePosixPath, PurePosixPath]) -> dict[str, Any]:
+    """Returns what a PREPARE or a RUN says of places; raises PathEscapeError for one outside the workspace."""
+    return {
+        "dirs": [str(below_workspace(path)) for path in dirs],
+        "links": [[str(below_workspace(path)), str(target)] for path, target in links.items()],
     }

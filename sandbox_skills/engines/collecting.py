@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
 from sandbox_skills.engines.globs import Glob
-from sandbox_skills.engines.requests import Request, plain
-from sandbox_skills.engines.wire import Frame, Kind
+from sandbox_skills.engines.requests import Request
+from sandbox_skills.engines.wire import Frame, Kind, plain
 from sandbox_skills.errors import RunnerProtocolError
 from sandbox_skills.spec import Collection, FoundFile
 

@@ -158,6 +158,8 @@ class FakeSandbox:
     ) -> AsyncGenerator[Process]:
         self._living()
         check_command(command)
+        for path in (*command.places.dirs, *command.places.links):
+            below_workspace(path)
         if tty is not None:
             check_terminal(tty)
         if self._runs >= self._concurrent_runs:

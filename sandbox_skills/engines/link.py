@@ -122,8 +122,10 @@ class Link:
 
     async def answer(self, request: Request[T], patience: Patience) -> T:
         """Returns the answer, or raises the refusal; a cancel leaves the request as it is."""
-        if not request.done.done():
-            await self.waited(request.settled(), patience)
+        started = time.monotonic()
+        if not await request.settled(patience.seconds):
+            raise self.fail(self._late_answer())
+        patience.seconds -= time.monotonic() - started
         return request.done.result()
 
     async def waited(self, waiting: Coroutine[None, None, None], patience: Patience) -> None:
@@ -133,9 +135,12 @@ class Link:
             async with asyncio.timeout(patience.seconds):
                 await waiting
         except TimeoutError as error:
-            raise self.fail(SandboxLostError(f"sandbox {self.name} did not answer in time")) from error
+            raise self.fail(self._late_answer()) from error
         finally:
             patience.seconds -= time.monotonic() - started
+
+    def _late_answer(self) -> SandboxLostError:
+        return SandboxLostError(f"sandbox {self.name} did not answer in time")
 
     def send(self, kind: Kind, ref: int, body: bytes | Mapping[str, Any] = b"") -> None:
         """Queues one frame; raises RequestError for one that is too long."""

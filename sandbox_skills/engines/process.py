@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sandbox_skills.engines import classify
 from sandbox_skills.engines.arguments import check_terminal
+from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.engines.link import Patience
 from sandbox_skills.engines.wire import MAX_DATA, Kind
 from sandbox_skills.errors import SandboxLostError
@@ -79,8 +80,12 @@ class RunnerProcess:
                 wall_seconds=time.monotonic() - self._started,
             )
 
-    async def end(self) -> None:
-        """Kills it, and returns when it is gone; what it has to say is nobody's business any more."""
+    async def left(self) -> None:
+        """Kills it unless its end was looked at, and returns when it is gone, whatever cancels the caller."""
+        if not self.heard:
+            await finish(self._end())
+
+    async def _end(self) -> None:
         self.kill()
         with suppress(Exception):  # the caller hears of what made it leave
             await self._ended()

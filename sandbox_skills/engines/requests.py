@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from sandbox_skills.engines import classify
 from sandbox_skills.engines.stdin import Stdin
-from sandbox_skills.engines.wire import ERROR_CODES, INITIAL_CREDIT, MAX_DATA, Frame, Kind
+from sandbox_skills.engines.wire import ERROR_CODES, INITIAL_CREDIT, MAX_DATA, Frame, Kind, plain
 from sandbox_skills.errors import (
     EngineError,
     InputError,
@@ -43,9 +43,6 @@ T = TypeVar("T")
 CREDIT_STEP = INITIAL_CREDIT // 4
 """Bytes that are granted at once: four messages for each filling of the window, and never an empty window."""
 
-MESSAGE_CHARACTERS = 500
-"""Longest text of the box that one of our messages quotes; the runner sends 300."""
-
 _REFUSALS: Mapping[str, type[SandboxSkillsError]] = {
     "not_found": InputError,
     "not_a_file": InputError,
@@ -57,13 +54,6 @@ _REFUSALS: Mapping[str, type[SandboxSkillsError]] = {
     "busy": EngineError,
     "failed": EngineError,
 }
-
-
-def plain(text: str, most: int = MESSAGE_CHARACTERS) -> str:
-    """Returns text of the box as something that can be printed: what steers a terminal or is no UTF-8, as escapes."""
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text[:most]
-    )
 
 
 def refusal(frame: Frame) -> SandboxSkillsError:
@@ -86,6 +76,7 @@ class Request(ABC, Generic[T]):
         self.send: Sender = _send_nowhere
         self._sink_error: Exception | None = None
         self._owed = 0
+        self._waiters: list[asyncio.Future[bool]] = []
 
     def take(self, frame: Frame) -> None:
         """Takes one frame of this request; raises RunnerProtocolError for one that does not belong."""
@@ -109,16 +100,37 @@ class Request(ABC, Generic[T]):
         if not self.done.done():
             self.done.set_exception(error)
             self.done.exception()  # a caller that was cancelled meanwhile will not look at it
+            self.ended()
 
-    async def settled(self) -> None:
-        """Returns once the request has ended, well or not; a cancel leaves it as it is."""
-        await asyncio.wait([self.done])
+    async def settled(self, seconds: float) -> bool:
+        """Returns whether the request has ended, well or not, once it has or the time is over.
+
+        A cancel leaves the request as it is. Every run waits here: with a task and a timer of asyncio's own the loop
+        would take three more turns.
+        """
+        if self.done.done():
+            return True
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[bool] = loop.create_future()
+        timer = loop.call_later(seconds, _wake, waiter, False)
+        self._waiters.append(waiter)
+        try:
+            return await waiter
+        finally:
+            timer.cancel()
+            self._waiters.remove(waiter)
+
+    def ended(self) -> None:
+        """Wakes whoever waits for the end."""
+        for waiter in self._waiters:
+            _wake(waiter, True)
 
     def _settle(self, result: T) -> None:
         if self._sink_error is not None:
             self.fail(self._sink_error)
         elif not self.done.done():
             self.done.set_result(result)
+            self.ended()
 
     def _deliver(self, sink: Callable[..., None], *args: object) -> None:
         """Calls the caller's sink, until it raises once: then the request is ended, and fails with that."""
@@ -136,6 +148,11 @@ class Request(ABC, Generic[T]):
         if self._owed >= CREDIT_STEP:
             self.send(Kind.CREDIT, {"bytes": self._owed})
             self._owed = 0
+
+
+def _wake(waiter: asyncio.Future[bool], ended: bool, /) -> None:  # noqa: FBT001  # call_later takes no keywords
+    if not waiter.done():
+        waiter.set_result(ended)
 
 
 def _send_nowhere(kind: Kind, body: bytes | Mapping[str, Any] = b"", /) -> None:
@@ -183,9 +200,7 @@ class RunRequest(Request[Outcome]):
         allowed = sum(self._caps.values()) if on_output is None else limits.output_bytes
         self._left = allowed + MAX_DATA  # which the runner's own word on a command that cannot start may take
         self._on_output = on_output
-        self._started = False
         self.stdin = Stdin(lambda kind, data=b"", /: self.send(kind, data))
-        self.done.add_done_callback(lambda _: self.stdin.drop())
 
     def part(self, frame: Frame) -> None:
         match frame.kind:
@@ -193,8 +208,6 @@ class RunRequest(Request[Outcome]):
                 self._output("stdout", frame.payload)
             case Kind.STDERR:
                 self._output("stderr", frame.payload)
-            case Kind.STARTED if not self._started:
-                self._started = True
             case Kind.STDIN_CREDIT:
                 self.stdin.grant(frame.json().get("bytes"))
             case Kind.STDIN_CLOSED:
@@ -206,6 +219,10 @@ class RunRequest(Request[Outcome]):
         return classify.outcome(
             body, limits=self._limits, stdout=self.kept("stdout"), stderr=self.kept("stderr")
         )
+
+    def ended(self) -> None:
+        self.stdin.drop()
+        super().ended()
 
     def kept(self, stream: Literal["stdout", "stderr"]) -> bytes:
         """The head of one stream, at most its limit."""
@@ -232,7 +249,6 @@ class GetRequest(Request[None]):
         self._arrived = asyncio.Event()
         self._left = max_bytes
         self._window = INITIAL_CREDIT
-        self.done.add_done_callback(lambda _: self._arrived.set())
 
     def part(self, frame: Frame) -> None:
         if frame.kind is not Kind.DATA:
@@ -246,6 +262,10 @@ class GetRequest(Request[None]):
 
     def result(self, body: Mapping[str, Any]) -> None:
         return None
+
+    def ended(self) -> None:
+        self._arrived.set()
+        super().ended()
 
     async def arrived(self) -> None:
         """Returns once there is a chunk, or the request has ended."""

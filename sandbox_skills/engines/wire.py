@@ -6,8 +6,8 @@ the host and names the request that a frame belongs to. Payloads are JSON object
     host → box                                          box → host
     PING                                                PONG
     PREPARE  {dirs: [path], links: [[path, target]]}    DONE {}
-    RUN      {argv, env, cwd, stdin, tty, stream,       STARTED {}, STDOUT bytes, STDERR bytes, ENDED {…}
-              limits}
+    RUN      {argv, env, cwd, stdin, tty, stream,       STDOUT bytes, STDERR bytes, ENDED {…}
+              limits, places: {dirs, links}}
     STDIN    bytes       CLOSE_STDIN                    STDIN_CREDIT {bytes}, STDIN_CLOSED {}
     RESIZE   {rows, cols}   SIGNAL {signal}             (belong to a RUN, as the line above)
     KILL     {reason}                                   (of a RUN: its ENDED follows; of a PUT, GET, COLLECT: ERROR)
@@ -84,7 +84,6 @@ class Kind(IntEnum):
     HELLO = 64
     PONG = 65
     DONE = 66
-    STARTED = 67
     STDOUT = 68
     STDERR = 69
     ENDED = 70
@@ -116,6 +115,17 @@ ERROR_CODES = frozenset(
 """Every code an ERROR frame may carry."""
 
 
+MESSAGE_CHARACTERS = 500
+"""Longest text of the box that one of our messages quotes; the runner sends 300."""
+
+
+def plain(text: str, most: int = MESSAGE_CHARACTERS) -> str:
+    """Returns text of the box as something that can be printed: what steers a terminal or is no UTF-8, as escapes."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text[:most]
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     """One message; `payload` is raw, `json()` reads it where the kind says so."""
@@ -135,11 +145,14 @@ class Frame:
         return cast("dict[str, Any]", value)
 
 
+_encode_json = json.JSONEncoder(separators=(",", ":")).encode
+
+
 def encode(kind: Kind, ref: int, payload: bytes | Mapping[str, Any] = b"") -> bytes:
     """Returns one frame as bytes. A mapping is written as compact JSON; raises RequestError for one too long."""
     if isinstance(payload, bytes):
         return HEADER.pack(kind, ref, len(payload)) + payload
-    data = json.dumps(payload, separators=(",", ":")).encode()
+    data = _encode_json(payload).encode()
     if len(data) > MAX_JSON:
         raise RequestError(
             f"a {kind.name} request of {len(data)} bytes is longer than the {MAX_JSON} allowed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -66,6 +67,7 @@ def run_directory(run_id: str) -> PurePosixPath:
     return RUNS_DIR / run_id
 
 
+@lru_cache(maxsize=256)
 def skill_link(name: str) -> PurePosixPath:
     """Returns where the workspace links to the skill of that name, whatever the name is."""
     return SKILLS_DIR / safe_file_name(name, default="skill")
@@ -154,10 +156,12 @@ def working_directory(
     and `/work`, `/out`, `/runs`, `/skills` are taken as lying in it. Raises PathEscapeError for all else outside.
     """
     base = skill or WORKSPACE
+    if not text.strip():
+        return base
     path = expand_variable(text.strip(), variables)
     if path.startswith("/") and not _is_below(path, base):
         path = _from_workspace_root(path)
-    return box_path(path or ".", base=base)
+    return box_path(path, base=base)
 
 
 def _from_workspace_root(path: str) -> str:

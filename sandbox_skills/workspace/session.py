@@ -6,9 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sandbox_skills.engines.cancellation import together
-from sandbox_skills.errors import SandboxSkillsError
-from sandbox_skills.spec import Collection, Exited, Stopped
+from sandbox_skills.spec import Collection, Exited, Places, Stopped
 from sandbox_skills.telemetry import annotate, span
 from sandbox_skills.workspace.editor import editor_files
 from sandbox_skills.workspace.execution import unattended
@@ -46,7 +44,8 @@ if TYPE_CHECKING:
 class Session:
     """One workspace: the files of one sandbox, kept over its runs. `name` is what audit events call it.
 
-    `programs` are the interactive ones: found by their ids, killed, and ended with the session.
+    `programs` are the interactive ones: found by their ids, killed, and ended with the session. `fresh` is whether the
+    workspace still has what the box began with.
     """
 
     def __init__(self, manager: WorkspaceManager, sandbox: Sandbox, *, tenant: str, name: str = "") -> None:
@@ -55,6 +54,7 @@ class Session:
         self.name = name
         self.sandbox = sandbox
         self.memory = WorkspaceMemory()
+        self.fresh = True
         self.programs = InteractivePrograms[RunResult](sandbox)
 
     async def stage(self, skill_dir: Path, *, pin: Pin | None = None, name: str = "") -> StagedSkill:
@@ -132,20 +132,20 @@ class Session:
         """
         await restore_snapshot(self.sandbox, snapshot, tenant=self._tenant, limits=limits)
         self.memory = snapshot.memory.for_another_box()
+        self.fresh = False
 
     async def execute(self, execution: Execution, run: AuditedRun, ready: ReadyRun) -> RunResult:
         """Runs what was checked and tells `run` how far it came; whoever made `run` writes it down."""
         run.ready = ready
         with ready.redaction.of_errors():
             staged = await self.bring(ready)
+            command = replace(ready.command, places=self._places(ready))
             with span("workspace.run", **_about(ready)) as current:
-                running = execution(ready.command, limits=ready.limits, redaction=ready.redaction)
-                # One round trip for both: a box takes up messages in the order in which they were begun.
-                notes, outcome = await together(self.make_places(ready), running)
+                outcome = await execution(command, limits=ready.limits, redaction=ready.redaction)
                 run.outcome = outcome
                 printed = outcome.stdout_bytes + outcome.stderr_bytes
                 annotate(current, ending=_ending_text(outcome.ending), bytes=printed)
-            run.result = await self.settle(ready, outcome, staged=staged, notes=notes)
+            run.result = await self.settle(ready, outcome, staged=staged)
         return run.result
 
     async def settle(
@@ -154,7 +154,6 @@ class Session:
         outcome: Outcome,
         *,
         staged: tuple[StagedInput, ...] = (),
-        notes: tuple[str, ...] = (),
     ) -> RunResult:
         """Returns what comes of a command that has ended: its outputs collected, reported and saved as asked."""
         files, collection = told_files(*await self._collected(ready, outcome), ready.redaction)
@@ -167,7 +166,7 @@ class Session:
             files=files,
             skipped=collection.skipped,
             limits_hit=outcome.limits_hit | collection.limits_hit,
-            notes=(*_notes(ready), *ready.inputs.notes, *ready.warnings, *notes),
+            notes=(*_notes(ready), *ready.inputs.notes, *ready.warnings, *_unprepared(outcome)),
             staged_inputs=staged,
             hints=hints(outcome),
             report=report,
@@ -200,19 +199,11 @@ class Session:
         await private_copy(self.sandbox, ready.staged.box_path, ready.root, keep=keep)
         copies[ready.root] = digest
 
-    async def make_places(self, ready: ReadyRun) -> tuple[str, ...]:
-        """Makes what a run finds in its workspace; returns a note where an earlier run is in the way.
-
-        That is no reason to refuse: in a full workspace the run may be there to make room. A box that is lost is
-        told by the run.
-        """
-        try:
-            await self.sandbox.prepare(
-                dirs=[run_directory(ready.run_id), *DIRECTORIES], links=self._links(ready)
-            )
-        except SandboxSkillsError as error:
-            return (f"the workspace could not be made ready: {error.message}",)
-        return ()
+    def _places(self, ready: ReadyRun) -> Places:
+        """Returns what a run finds in its workspace; a box that has run nothing yet has all but the run's own."""
+        own, usual = run_directory(ready.run_id), () if self.fresh else DIRECTORIES
+        self.fresh = False
+        return Places((own, *usual), self._links(ready))
 
     def _links(self, ready: ReadyRun) -> dict[PurePosixPath, PurePosixPath]:
         """Returns the links to skills that a run finds: to its own one; one of no skill finds all that were staged."""
@@ -269,6 +260,14 @@ def _digest(ready: ReadyRun) -> str:
 
 def _notes(ready: ReadyRun) -> tuple[str, ...]:
     return () if ready.staged is None else ready.staged.notes
+
+
+def _unprepared(outcome: Outcome) -> tuple[str, ...]:
+    """Returns a note where something is in the way of what a run is to find in its workspace.
+
+    That is no reason to refuse: in a full workspace the run may be there to make room.
+    """
+    return (f"the workspace could not be made ready: {outcome.unprepared}",) if outcome.unprepared else ()
 
 
 def _ending_text(ending: Ending) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio.to_thread
 
-from sandbox_skills.engines.requests import plain
+from sandbox_skills.engines.wire import plain
 from sandbox_skills.errors import OutputError, SnapshotError
 from sandbox_skills.spec import KIB, WORKSPACE, CollectLimits
 from sandbox_skills.workspace.grants import BoxGrants

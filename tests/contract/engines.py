@@ -8,7 +8,8 @@ LIMITED = [
     "fake",
     pytest.param("bubblewrap", marks=pytest.mark.bubblewrap),
     pytest.param("docker", marks=pytest.mark.docker),
+    pytest.param("attached", marks=pytest.mark.docker),
 ]
-"""Those whose workspace has a size."""
+"""Those whose workspace has a size. `attached` is Docker, spoken to over the attached stream instead of a socket."""
 
 ALL = [*LIMITED, "local"]

@@ -145,7 +145,8 @@ async def test_what_an_image_declares_is_overridden(daemon: docker.APIClient, tm
             assert sandbox.alive
         await engine.aclose()
     config = found["Config"]
-    assert (found["Path"], *found["Args"]) == RUNNER_ARGV
+    assert (found["Path"], *found["Args"])[: len(RUNNER_ARGV)] == RUNNER_ARGV
+    assert found["Args"][len(RUNNER_ARGV) - 1 :] == ["--channel", f"{CHANNEL_DIR}/channel"]
     assert config["User"].split(":")[0] not in {"", "0", "root"}
     assert (config["WorkingDir"], config["StopSignal"]) == ("/", "SIGKILL")
     assert config["Healthcheck"]["Test"] == ["NONE"]

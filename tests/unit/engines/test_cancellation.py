@@ -8,7 +8,7 @@ import time
 import anyio
 import pytest
 
-from sandbox_skills.engines.cancellation import finish, together
+from sandbox_skills.engines.cancellation import finish
 
 pytestmark = pytest.mark.anyio
 
@@ -141,40 +141,3 @@ async def test_the_parts_of_a_task_group_that_fails_come_to_their_end() -> None:
     with pytest.raises(ExceptionGroup):
         await both()
     assert work.done
-
-
-async def test_two_at_once_are_begun_in_order_and_return_both() -> None:
-    begun: list[int] = []
-
-    async def one(number: int) -> int:
-        begun.append(number)
-        return number
-
-    assert await together(one(1), one(2)) == (1, 2)
-    assert begun == [1, 2]
-
-
-async def test_of_two_at_once_the_one_that_takes_a_cancel_slowly_is_waited_for() -> None:
-    work = Work()
-    task = asyncio.ensure_future(together(asyncio.sleep(10), finish(work())))
-    await asyncio.sleep(STEP / 4)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert work.done
-
-
-async def test_of_two_at_once_the_failure_of_one_ends_the_other() -> None:
-    work = Work()
-
-    async def fails() -> None:
-        await asyncio.sleep(STEP / 4)
-        raise ValueError("its own")
-
-    with pytest.raises(ValueError, match="its own"):
-        await together(finish(work()), fails())
-    assert work.done
-    started = time.monotonic()
-    with pytest.raises(ValueError, match="its own"):
-        await together(asyncio.sleep(10), fails())
-    assert time.monotonic() - started < 1

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox_skills.engines.collecting import CollectRequest, safe_relative
-from sandbox_skills.engines.requests import CREDIT_STEP, GetRequest, PutRequest, RunRequest, plain, refusal
-from sandbox_skills.engines.wire import ERROR_CODES, INITIAL_CREDIT, MAX_DATA, Frame, Kind
+from sandbox_skills.engines.requests import CREDIT_STEP, GetRequest, PutRequest, RunRequest, refusal
+from sandbox_skills.engines.wire import ERROR_CODES, INITIAL_CREDIT, MAX_DATA, Frame, Kind, plain
 from sandbox_skills.errors import (
     EngineError,
     InputError,
@@ -172,6 +172,7 @@ def ended(**changes: object) -> Frame:
         "cpu": 0.1,
         "max_rss": 1,
         "clean": True,
+        "unprepared": None,
     }
     return frame(Kind.ENDED, {**body, **changes})
 
@@ -180,7 +181,7 @@ class TestRun:
     async def test_heads_are_kept_up_to_their_limits(self) -> None:
         request = RunRequest(Limits(stdout_bytes=4, stderr_bytes=2), None)
         out, err = frame(Kind.STDOUT, b"abc"), frame(Kind.STDERR, b"xyz")
-        take(request, frame(Kind.STARTED), out, out, err, ended(stdout_bytes=6, stderr_bytes=3))
+        take(request, out, out, err, ended(stdout_bytes=6, stderr_bytes=3))
         outcome = await request.done
         assert (outcome.ending, outcome.stdout, outcome.stderr) == (Exited(0), b"abca", b"xy")
         assert outcome.limits_hit == {"stdout", "stderr"}
@@ -198,10 +199,6 @@ class TestRun:
     async def test_frames_of_other_requests_are_a_breach(self, kind: Kind) -> None:
         with pytest.raises(RunnerProtocolError):
             take(RunRequest(Limits(), None), frame(kind, {}))
-
-    async def test_it_starts_once(self) -> None:
-        with pytest.raises(RunnerProtocolError):
-            take(RunRequest(Limits(), None), frame(Kind.STARTED), frame(Kind.STARTED))
 
     async def test_an_ending_that_cannot_be_is_a_breach(self) -> None:
         with pytest.raises(RunnerProtocolError):
@@ -444,10 +441,17 @@ async def test_a_request_ends_once() -> None:
 
 async def test_waiting_for_the_end_of_a_request_does_not_end_it() -> None:
     request = CollectRequest(["*"], CollectLimits(), Sink())
-    waiter = asyncio.ensure_future(request.settled())
+    waiter = asyncio.ensure_future(request.settled(60))
     await asyncio.sleep(0)
     waiter.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiter
     take(request, END)
     assert await request.done == Collection()
+    assert await request.settled(0)
+
+
+async def test_a_wait_for_an_end_that_does_not_come_is_over_in_time() -> None:
+    request = CollectRequest(["*"], CollectLimits(), Sink())
+    assert not await request.settled(0.01)
+    assert not request.done.done()

@@ -47,6 +47,7 @@ class Options(TypedDict, total=False):
     stderr: int
     output: int
     tty: tuple[int, int] | None
+    places: Mapping[str, object] | None
 
 
 @dataclass
@@ -277,6 +278,7 @@ def order(*argv: str, stdin: str = "none", **options: Unpack[Options]) -> dict[s
         "tty": None if tty is None else {"rows": tty[0], "cols": tty[1]},
         "stream": options.get("stream", False),
         "limits": limits,
+        "places": options.get("places"),
     }
 
 

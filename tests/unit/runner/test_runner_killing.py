@@ -119,7 +119,6 @@ def test_a_fork_bomb_dies(host: Host) -> None:
 
 def test_a_cancel_ends_a_run(host: Host) -> None:
     ref = host.start("sleep", "60")
-    assert host.next(ref).kind is Kind.STARTED
     host.send(Kind.KILL, ref, {"reason": "cancelled"})
     assert host.finish(ref).ending == (None, 9, "cancelled")
     assert host.run("true").ending == (0, None, None)

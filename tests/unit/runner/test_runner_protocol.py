@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from sandbox_skills.engines import wire
 from sandbox_skills.engines.wire import Kind
+from sandbox_skills.spec import WORKSPACE
+from sandbox_skills.workspace.layout import DIRECTORIES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,6 +25,7 @@ PROTOCOL_EXIT = 3
 
 def test_both_sides_spell_the_same_protocol(runner_module: ModuleType) -> None:
     assert {kind.name: kind.value for kind in runner_module.Kind} == {kind.name: kind.value for kind in Kind}
+    assert [WORKSPACE / path for path in runner_module.DIRECTORIES] == list(DIRECTORIES)
     for name in ("PROTOCOL", "MAX_DATA", "MAX_JSON", "INITIAL_CREDIT", "STDIN_WINDOW"):
         assert getattr(runner_module, name) == getattr(wire, name)
     assert runner_module.HEADER.format == wire.HEADER.format
@@ -146,7 +149,6 @@ def test_a_run_that_cannot_be_one_is_refused(host: Host, changes: dict[str, obje
 
 def test_a_ref_in_use_is_refused(host: Host) -> None:
     ref = host.start("sleep", "10")
-    assert host.next(ref).kind is Kind.STARTED
     for kind, payload in ((Kind.RUN, order_with(host.workspace)), (Kind.PUT, {"path": "a", "mode": 0o644})):
         host.send(kind, ref, payload)
         with pytest.raises(Exception, match="bad_request"):

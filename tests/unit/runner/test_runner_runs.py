@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,8 +38,37 @@ def test_a_signal_is_told(host: Host, number: signal.Signals) -> None:
     assert host.shell(f"kill -{int(number)} $$").ending == (None, number, None)
 
 
-def test_the_order_of_frames_is_started_output_ended(host: Host) -> None:
-    assert host.run("echo", "hi").kinds == [Kind.STARTED, Kind.STDOUT, Kind.ENDED]
+def test_the_order_of_frames_is_output_ended(host: Host) -> None:
+    assert host.run("echo", "hi").kinds == [Kind.STDOUT, Kind.ENDED]
+
+
+def test_the_places_of_a_run_are_there_when_it_starts(host: Host) -> None:
+    places = {"dirs": ["runs/1", "deep/er"], "links": [["skills/x", "/skills/abc"], ["deep/link", "er"]]}
+    for _ in range(2):
+        done = host.run("sh", "-c", "cd deep/er; readlink ../../skills/x ../link", places=places)
+        assert (done.stdout, done.ended["unprepared"]) == (b"/skills/abc\ner\n", None)
+        assert (host.workspace / "runs/1").is_dir()
+        shutil.rmtree(host.workspace / "deep")
+
+
+@pytest.mark.parametrize("places", [{"dirs": ["a/b"], "links": []}, {"dirs": [], "links": [["a/b", "x"]]}])
+def test_a_place_behind_a_link_is_not_made_and_the_run_tells_it(
+    host: Host, places: dict[str, object]
+) -> None:
+    outside = host.workspace.parent / "outside"
+    outside.mkdir()
+    (host.workspace / "a").symlink_to(outside)
+    done = host.run("echo", "hi", places=places)
+    assert (done.stdout, done.ended["unprepared"]) == (b"hi\n", "a is a link")
+    (outside / "b").symlink_to("x")
+    assert host.run("echo", "hi", places=places).ended["unprepared"] == "a is a link"
+    assert [path.name for path in outside.iterdir()] == ["b"]
+
+
+def test_places_of_a_command_that_cannot_start_are_told_too(host: Host) -> None:
+    (host.workspace / "a").write_text("a file")
+    done = host.run("missing", places={"dirs": ["a/b"], "links": []})
+    assert (done.ended["exit"], done.ended["unprepared"]) == (127, "Not a directory")
 
 
 def test_both_streams_come_apart(host: Host) -> None:
@@ -84,7 +114,7 @@ def test_what_cannot_be_executed_ends_as_in_a_shell(
         (host.workspace / name).chmod(mode)
     done = host.run(*argv)
     assert (done.ending, done.stderr.decode()) == ((code, None, None), message)
-    assert done.kinds == [Kind.STARTED, Kind.STDERR, Kind.ENDED]
+    assert done.kinds == [Kind.STDERR, Kind.ENDED]
 
 
 def test_a_missing_directory_is_told(host: Host) -> None:
@@ -159,7 +189,6 @@ def test_it_answers_while_a_program_does_not_read(host: Host) -> None:
 
 def test_input_is_granted_as_the_program_takes_it(host: Host) -> None:
     ref = host.start("sh", "-c", "head -c 500000 >/dev/null; read x </dev/null; sleep 10", stdin="pipe")
-    assert host.next(ref).kind is Kind.STARTED
     for _ in range(STDIN_WINDOW // MAX_DATA):
         host.send(Kind.STDIN, ref, b"x" * MAX_DATA)
     granted = host.next(ref)
@@ -178,7 +207,7 @@ def test_a_closed_input_is_told_once_it_is_written_to(host: Host) -> None:
     host.wait_for("mark")
     for _ in range(STDIN_WINDOW // MAX_DATA):
         host.send(Kind.STDIN, ref, b"x" * MAX_DATA)
-    assert [host.next(ref).kind for _ in range(2)] == [Kind.STARTED, Kind.STDIN_CLOSED]
+    assert host.next(ref).kind is Kind.STDIN_CLOSED
     host.send(Kind.STDIN, ref, b"x")
     host.send(Kind.KILL, ref, {"reason": "cancelled"})
     assert Kind.STDIN_CLOSED not in host.finish(ref).kinds
@@ -193,7 +222,6 @@ def test_more_input_than_was_granted_ends_the_runner(host: Host) -> None:
 
 def test_input_can_be_a_dialogue(host: Host) -> None:
     ref = host.start("sh", "-c", 'read a; echo "got $a"; read b; echo "got $b"', stdin="pipe", stream=True)
-    assert host.next(ref).kind is Kind.STARTED
     for word in (b"one", b"two"):
         host.send(Kind.STDIN, ref, word + b"\n")
         assert host.next(ref).payload == b"got " + word + b"\n"
@@ -271,6 +299,7 @@ def test_sleeping_costs_the_runner_nothing(host: Host) -> None:
 
 def test_one_run_after_another_leaves_no_descriptor(host: Host) -> None:
     def descriptors() -> int:
+        host.ask(Kind.PING)  # by then the pipes of the next run are there
         return len(list(Path(f"/proc/{host.process.pid}/fd").iterdir()))
 
     host.run("true")

@@ -24,7 +24,6 @@ from sandbox_skills.errors import (
     SandboxLostError,
     ScriptNotFoundError,
     SkillNotFoundError,
-    WorkspaceFullError,
 )
 from sandbox_skills.spec import (
     MIB,
@@ -80,28 +79,18 @@ def engine(seen: Seen, monkeypatch: pytest.MonkeyPatch) -> Engine:
         seen.commands.append(run.command)
         return 0
 
-    prepare, run, put = FakeSandbox.prepare, FakeSandbox.run, FakeSandbox.put
-
-    async def seen_prepare(
-        self: FakeSandbox,
-        *,
-        dirs: Sequence[PurePosixPath] = (),
-        links: Mapping[PurePosixPath, PurePosixPath] | None = None,
-    ) -> None:
-        seen.order.append("prepare")
-        seen.dirs.append(dirs)
-        seen.links.append(links or {})
-        await prepare(self, dirs=dirs, links=links)
+    run, put = FakeSandbox.run, FakeSandbox.put
 
     async def seen_run(self: FakeSandbox, command: Command, **given: object) -> Outcome:
         seen.order.append("run")
+        seen.dirs.append(command.places.dirs)
+        seen.links.append(command.places.links)
         return await run(self, command, **given)  # type: ignore[arg-type]
 
     async def seen_put(self: FakeSandbox, path: PurePosixPath, *given: object, **named: object) -> int:
         seen.order.append("put")
         return await put(self, path, *given, **named)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(FakeSandbox, "prepare", seen_prepare)
     monkeypatch.setattr(FakeSandbox, "run", seen_run)
     monkeypatch.setattr(FakeSandbox, "put", seen_put)
     programs = dict.fromkeys(("record", "python3", "bash", "node"), record)
@@ -242,40 +231,33 @@ class TestPlaces:
         async with manager.session(tenant="t") as session:
             staged = await session.stage(skill)
             results = [await session.run(staged, TRUE) for _ in range(2)]
-        for result, dirs in zip(results, seen.dirs, strict=True):
-            assert list(dirs) == [WORKSPACE / "runs" / result.run_id, *DIRECTORIES]
+        own = [WORKSPACE / "runs" / result.run_id for result in results]
+        # A box that has run nothing yet has the others from its start.
+        assert list(map(tuple, seen.dirs)) == [(own[0],), (own[1], *DIRECTORIES)]
         assert seen.links[0] == {WORKSPACE / "skills" / "my-skill": staged.box_path}
 
-    async def test_they_are_asked_for_before_the_command_and_after_the_inputs_without_a_wait(
+    async def test_they_are_asked_for_with_the_command_and_after_the_inputs(
         self, manager: WorkspaceManager, seen: Seen, skill: Path
     ) -> None:
         request = replace(TRUE, inputs=(Input(skill / "SKILL.md"),))
         await manager.run(skill, request, tenant="t")
-        assert seen.order == ["put", "prepare", "run"]
+        assert seen.order == ["put", "run"]
 
     async def test_an_earlier_run_in_the_way_is_noted_and_no_reason_to_refuse(
         self, manager: WorkspaceManager, skill: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        async def full(self: FakeSandbox, **given: object) -> None:
-            raise WorkspaceFullError("no inodes left")
+        run = FakeSandbox.run
 
-        monkeypatch.setattr(FakeSandbox, "prepare", full)
+        async def full(self: FakeSandbox, command: Command, **given: object) -> Outcome:
+            outcome = await run(self, command, **given)  # type: ignore[arg-type]
+            return replace(outcome, unprepared="no inodes left")
+
+        monkeypatch.setattr(FakeSandbox, "run", full)
         result = await manager.run(skill, RunRequest(Argv(("echo", "hi"))), tenant="t")
         assert (result.outcome.ok, result.outcome.stdout) == (True, b"hi\n")
         assert result.notes == ("the workspace could not be made ready: no inodes left",)
 
-    async def test_a_box_lost_meanwhile_is_an_error(
-        self, manager: WorkspaceManager, skill: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        async def lose(self: FakeSandbox, **given: object) -> None:
-            self.lose()
-            raise SandboxLostError("gone")
-
-        monkeypatch.setattr(FakeSandbox, "prepare", lose)
-        with pytest.raises(SandboxLostError):
-            await manager.run(skill, RunRequest(Argv(("sleep", "5"))), tenant="t")
-
-    async def test_a_cancel_ends_both(self, manager: WorkspaceManager, skill: Path) -> None:
+    async def test_a_cancel_ends_it(self, manager: WorkspaceManager, skill: Path) -> None:
         async with manager.session(tenant="t") as session:
             staged = await session.stage(skill)
             run = asyncio.ensure_future(session.run(staged, RunRequest(Argv(("sleep", "60")))))
