@@ -199,7 +199,7 @@ def test_a_full_workspace_is_told_and_leaves_nothing(start_host: StartHost, tmp_
     host = start_host(place, prefix=["unshare", "--mount", "sh", "-c", script, "sh"])
     with pytest.raises(Exception, match="no_space"):
         host.put("work/big", bytes(2 * MIB))
-    assert host.shell("ls -A work").stdout == b"inputs\n"
+    assert host.shell("ls -A work").stdout == b".venv\ninputs\n"
     assert host.shell("cat /dev/zero > fill").ended["disk_full"] is True
     host.run("rm", "fill")
     assert host.run("true").ended["disk_full"] is False
