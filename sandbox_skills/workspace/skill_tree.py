@@ -51,7 +51,7 @@ class StageLimits:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing in a skill. `path` is relative; `stamp` changes whenever the bytes of a file may have."""
+    """One thing in a skill. `path` is relative; `stamp` changes whenever what is in a file or directory may have."""
 
     path: PurePosixPath
     kind: Literal["directory", "file", "link"]
@@ -109,7 +109,7 @@ def scan(root_fd: int, limits: StageLimits) -> SkillTree:
         *_note("setuid, setgid or sticky bit removed", scanner.stripped),
         *_note("link to nothing", dangling),
     ]
-    newest = max((entry.stamp[-1] for entry in entries if entry.stamp), default=0)
+    newest = max((entry.stamp[-1] for entry in entries if entry.kind == "file"), default=0)
     return SkillTree(entries, tuple(notes), newest)
 
 
@@ -140,7 +140,7 @@ class _Scanner:
         if status.st_mode & _SPECIAL_BITS and not stat.S_ISLNK(status.st_mode):
             self.stripped.append(path)
         if stat.S_ISDIR(status.st_mode):
-            self._enter(directory_fd, path)
+            self._enter(directory_fd, path, status)
         elif stat.S_ISREG(status.st_mode):
             self._file(path, status)
         elif stat.S_ISLNK(status.st_mode):
@@ -150,10 +150,10 @@ class _Scanner:
         else:
             raise SkillUnsafeError(f"{shown(str(path))} is a {_special_kind(status.st_mode)}")
 
-    def _enter(self, directory_fd: int, path: PurePosixPath) -> None:
+    def _enter(self, directory_fd: int, path: PurePosixPath, status: os.stat_result) -> None:
         if len(path.parts) > self.limits.depth:
             raise SkillUnsafeError(f"{shown(str(path))} is deeper than {self.limits.depth} directories")
-        self.entries.append(Entry(path, "directory"))
+        self.entries.append(Entry(path, "directory", stamp=status_stamp(status)))
         self.directory(directory_fd, path.name, path)
 
     def _file(self, path: PurePosixPath, status: os.stat_result) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +21,7 @@ from sandbox_skills.workspace.paths import open_root, shown
 from sandbox_skills.workspace.skill_copy import copy_tree, links_taken
 from sandbox_skills.workspace.skill_digest import KnownDigests, tree_content
 from sandbox_skills.workspace.skill_tree import StageLimits, scan
+from sandbox_skills.workspace.staged_before import StagedBefore
 from sandbox_skills.workspace.store_directory import StoreDirectory
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ class SkillStore:
         self.limits = limits or StageLimits()
         self._directory = StoreDirectory(root)
         self._digests = KnownDigests()
+        self._before = StagedBefore[StagedSkill]()
 
     @property
     def mount_dir(self) -> Path:
@@ -82,6 +85,9 @@ class SkillStore:
         content, else SkillChangedError. Raises SkillNotFoundError for no such directory, SkillUnsafeError for one
         that cannot be staged, EngineError where the store cannot be written. A cancel waits for the copy in hand.
         """
+        staged = self._staged_before(skill_dir, tenant)
+        if staged is not None and (pin is None or pin.digest == staged.digest):
+            return staged
         return await to_thread.run_sync(self._stage, skill_dir, tenant, pin)
 
     async def gc(self, *, max_age: float, max_bytes: int, in_use: Collection[PurePosixPath] = ()) -> Removed:
@@ -91,6 +97,15 @@ class SkillStore:
         """
         names = frozenset(path.name for path in in_use)
         return await to_thread.run_sync(partial(self._gc, max_age, max_bytes, names))
+
+    def _staged_before(self, skill_dir: Path, tenant: str) -> StagedSkill | None:
+        """Returns the copy of a skill that has not changed since, and counts this as use of it."""
+        staged = self._before.look(skill_dir, tenant)
+        try:
+            there = staged and self._directory.use(staged.box_path.name, staged.bytes, wait=False)
+        except OSError:
+            return None  # the thorough way tells why
+        return staged if there else None
 
     def _stage(self, skill_dir: Path, tenant: str, pin: Pin | None) -> StagedSkill:
         skill_dir = skill_dir.absolute()
@@ -107,13 +122,14 @@ class SkillStore:
 
     def _stage_open(self, root_fd: int, skill_dir: Path, tenant: str, pin: Pin | None) -> StagedSkill:
         scanned_ns = time.time_ns()
+        root = os.fstat(root_fd)
         tree = scan(root_fd, self.limits)
         digest = self._digests.digest(root_fd, skill_dir, tree, scanned_ns=scanned_ns)
         _check_pin(pin, digest, root_fd, tree)
         digest = self._ensure(root_fd, tree, tenant, digest)
         # The copy is what runs: it may differ from what was read a moment before.
         _check_pin(pin, digest, root_fd, tree)
-        return StagedSkill(
+        staged = StagedSkill(
             name=skill_dir.name,
             digest=digest,
             box_path=SKILLS / self._directory.name(tenant, digest),
@@ -121,6 +137,8 @@ class SkillStore:
             bytes=tree.bytes,
             notes=(*tree.notes, *links_taken(tree)),
         )
+        self._before.keep(skill_dir, tenant, root, tree, scanned_ns, staged)
+        return staged
 
     def _ensure(self, root_fd: int, tree: SkillTree, tenant: str, digest: str) -> str:
         """Makes the copy where there is none; returns the digest of what the copy really holds."""

@@ -105,9 +105,9 @@ class StoreDirectory:
         message = b"".join(len(field).to_bytes(8, "big") + field for field in map(str.encode, fields))
         return hmac.new(self._key, message, hashlib.sha256).hexdigest()[:NAME_DIGITS]
 
-    def use(self, name: str, size: int) -> bool:
-        """Marks a copy as used now; returns whether there is one."""
-        with self._locked(fcntl.LOCK_SH):
+    def use(self, name: str, size: int, *, wait: bool = True) -> bool:
+        """Marks a copy as used now; returns whether there is one. `wait` False raises OSError instead of waiting."""
+        with self._locked(fcntl.LOCK_SH if wait else fcntl.LOCK_SH | fcntl.LOCK_NB):
             if not (self.mounted / name).is_dir():
                 return False
             self._touch(name, size)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import fcntl
 import hashlib
 import os
 import shutil
@@ -25,7 +27,7 @@ from sandbox_skills.errors import (
     SkillUnsafeError,
 )
 from sandbox_skills.spec import SKILLS
-from sandbox_skills.workspace import skill_digest, staging
+from sandbox_skills.workspace import skill_digest, staged_before, staging
 from sandbox_skills.workspace.paths import open_root
 from sandbox_skills.workspace.skill_digest import CHUNK, tree_digest
 from sandbox_skills.workspace.skill_tree import StageLimits, scan
@@ -225,6 +227,11 @@ def relinked(skill: Path) -> None:
     (skill / "data").symlink_to("SKILL.md")
 
 
+def put_behind_a_link(skill: Path) -> None:
+    skill.rename(skill.with_name("moved"))
+    skill.symlink_to("moved")
+
+
 CHANGES: dict[str, Callable[[Path], object]] = {
     "same size and time": same_size_and_time,
     "replaced": replaced,
@@ -247,6 +254,51 @@ async def test_every_change_is_noticed(
     after = await store.stage(skill, tenant="t")
     assert after.digest != before.digest
     assert len(copies(store)) == 2
+
+
+async def test_a_skill_that_was_not_touched_costs_no_visit_to_a_thread(
+    store: SkillStore, skill: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle(monkeypatch)
+    first = await store.stage(skill, tenant="t")
+    monkeypatch.setattr(store, "_stage", None)
+    assert await store.stage(skill, tenant="t") is first
+    with pytest.raises(TypeError):
+        await store.stage(skill, tenant="another")
+
+
+async def test_a_look_that_takes_long_is_left_to_a_thread(
+    store: SkillStore, skill: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle(monkeypatch)
+    monkeypatch.setattr(staged_before, "QUICK_SECONDS", 0.0)
+    await store.stage(skill, tenant="t")
+    monkeypatch.setattr(store, "_stage", None)
+    with pytest.raises(TypeError):
+        await store.stage(skill, tenant="t")
+
+
+async def test_a_folder_that_a_link_took_the_place_of_is_no_skill(
+    store: SkillStore, skill: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle(monkeypatch)
+    await store.stage(skill, tenant="t")
+    put_behind_a_link(skill)
+    with pytest.raises(SkillUnsafeError):
+        await store.stage(skill, tenant="t")
+
+
+async def test_while_a_copy_is_taken_away_the_thorough_way_waits(
+    store: SkillStore, skill: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle(monkeypatch)
+    first = await store.stage(skill, tenant="t")
+    with (root / "lock").open("rb+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        staging = asyncio.ensure_future(store.stage(skill, tenant="t"))
+        await asyncio.sleep(0.05)
+        assert not staging.done()
+    assert await staging == first
 
 
 async def test_a_new_time_alone_is_no_change(store: SkillStore, skill: Path) -> None:
