@@ -135,7 +135,7 @@ class World:
         if isinstance(sandbox, FakeSandbox):
             sandbox.lose()
             return
-        if "docker" not in request.node.name:
+        if request.node.get_closest_marker("docker") is None:
             kill(sandbox)
             return
         daemon = request.getfixturevalue("daemon")

@@ -320,7 +320,7 @@ class TestLosses:
         self, docker_engine: DockerEngine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # A workspace larger than the memory cannot be had otherwise: that is what the reserve is for.
-        monkeypatch.setattr(docker_config, "MEMORY_RESERVE", -(1 << 40))
+        monkeypatch.setattr(box_module, "MEMORY_RESERVE", -(1 << 40))
         monkeypatch.setattr(verify, "check_box", lambda *_, **__: [])
         spec = SandboxSpec(
             limits=SandboxLimits(memory=64 * MIB, workspace_bytes=512 * MIB, tmp_bytes=MIB, shm_bytes=MIB)
