@@ -17,7 +17,8 @@ import docker
 import docker.errors
 import pytest
 
-from sandbox_skills.engines import docker_box, docker_config, verify
+from sandbox_skills.engines import box as box_module
+from sandbox_skills.engines import docker_box, verify
 from sandbox_skills.engines.docker import DockerEngine, DockerEngineOptions
 from sandbox_skills.engines.docker_client import DockerConnection
 from sandbox_skills.engines.docker_config import DockerOptions, create_body
