@@ -232,6 +232,32 @@ def chat(
     return work(_options(context, as_json), wanted)
 
 
+@app.command()
+@takes_global_options
+def mcp(
+    context: typer.Context,
+    toolset: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--toolset",
+            metavar="NAME",
+            help="Tools it offers: those of the settings by default; can be repeated.",
+        ),
+    ] = None,
+    http: Annotated[bool, typer.Option("--http", help="Listen for HTTP, instead of stdin.")] = False,
+    host: Annotated[
+        str | None, typer.Option("--host", metavar="ADDRESS", help="Instead of mcp.host.")
+    ] = None,
+    port: Annotated[int | None, typer.Option("--port", metavar="N", help="Instead of mcp.port.")] = None,
+) -> int:
+    """Offer your skills as tools to an MCP client."""
+    from sandbox_skills.cli.mcp import McpOptions
+    from sandbox_skills.cli.mcp import mcp as work
+
+    wanted = McpOptions(toolsets=tuple(toolset or ()), http=http, host=host, port=port)
+    return work(_options(context, as_json=False), wanted)
+
+
 @image.command()
 @takes_global_options
 def build(

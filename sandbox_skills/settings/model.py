@@ -37,7 +37,7 @@ PATHS = frozenset({
 TREES = frozenset({"policy.default", "policy.skills", "policy.tools", "policy.tenants"})
 """Settings whose values are mappings, with names of the user's own in them."""
 
-SECRETS = frozenset({"model.api_key"})
+SECRETS = frozenset({"model.api_key", "mcp.token"})
 """Settings whose values are shown nowhere."""
 
 COMMAND_LINE_ONLY = frozenset({"accept_no_isolation"})
@@ -172,6 +172,14 @@ class PoolSettings(Section):
     max_age_seconds: Seconds = 600.0
 
 
+class McpSettings(Section):
+    """Where `mcp --http` listens; with a `token` only to clients that send it."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=1, le=65_535)] = 8766
+    token: Annotated[SecretStr, Field(min_length=16)] | None = None
+
+
 class StoreSettings(Section):
     """Where staged skills lie, and what `gc` leaves of those that nothing uses. None: see `wiring.store_root`."""
 
@@ -212,6 +220,7 @@ class Settings(BaseSettings):
     workspace_tools: WorkspaceToolsSettings = WorkspaceToolsSettings()
     model: ModelSettings = ModelSettings()
     tools: ToolsSettings = ToolsSettings()
+    mcp: McpSettings = McpSettings()
     policy: PolicySettings = PolicySettings()
     secrets: SecretsSettings = SecretsSettings()
 
