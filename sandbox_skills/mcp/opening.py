@@ -24,6 +24,6 @@ async def opened_server(settings: Settings, *, toolsets: Sequence[str] = ()) -> 
     offered = offered_skills(
         settings, catalog(settings), include=chosen.include, exclude=chosen.exclude, tenant=LOCAL_TENANT
     )
-    async with opened_toolbox(settings, toolsets=toolsets, place="reply") as toolbox:
+    async with opened_toolbox(settings, toolsets=toolsets, reply=True) as toolbox:
         resources = Resources(offered, artifact_store(settings), LOCAL_TENANT)
         yield SkillServer(toolbox, resources, LOCAL_TENANT)

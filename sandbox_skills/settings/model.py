@@ -6,7 +6,7 @@ from pathlib import Path  # noqa: TC003  # pydantic reads annotations when the p
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import platformdirs
-from pydantic import BaseModel, BeforeValidator, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from sandbox_skills.artifacts.store import DAY_SECONDS, ArtifactQuota, RetentionPolicy
@@ -177,7 +177,7 @@ class McpSettings(Section):
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=1, le=65_535)] = 8766
-    token: Annotated[SecretStr, Field(min_length=16)] | None = None
+    token: SecretStr | None = Field(default=None, min_length=16)
 
 
 class StoreSettings(Section):

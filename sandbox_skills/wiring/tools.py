@@ -139,27 +139,30 @@ def create_skills_provider(  # noqa: PLR0913  # the design's options
 
 @asynccontextmanager
 async def opened_toolbox(
-    settings: Settings, *, toolsets: Sequence[str] = (), tenant: str = LOCAL_TENANT
+    settings: Settings, *, toolsets: Sequence[str] = (), tenant: str = LOCAL_TENANT, reply: bool = False
 ) -> AsyncGenerator[Toolbox]:
     """Gives the tools of the user's skills to a conversation; leaving ends every sandbox of theirs.
 
-    Without `toolsets` they are those of the settings. Connects to nothing before the first call that needs a sandbox.
-    Raises SettingsError for a toolset that is none.
+    Without `toolsets` they are those of the settings. `reply` is for a caller that builds no prompt of its own: what
+    is loaded is told in replies. Connects to nothing before the first call that needs a sandbox. Raises SettingsError
+    for a toolset that is none.
     """
-    async with opened_tools(settings, toolsets=toolsets, tenant=tenant) as (toolbox, _):
+    async with opened_tools(settings, toolsets=toolsets, tenant=tenant, reply=reply) as (toolbox, _):
         yield toolbox
 
 
 @asynccontextmanager
 async def opened_tools(
-    settings: Settings, *, toolsets: Sequence[str] = (), tenant: str = LOCAL_TENANT
+    settings: Settings, *, toolsets: Sequence[str] = (), tenant: str = LOCAL_TENANT, reply: bool = False
 ) -> AsyncGenerator[tuple[Toolbox, Live]]:
     """Gives what `opened_toolbox` gives, and what it works with."""
     chosen = _for_provider(settings, None)
     wanted = chosen.tools
     source = catalog(chosen)
     offered = offered_skills(chosen, source, include=wanted.include, exclude=wanted.exclude, tenant=tenant)
-    options = ToolsetOptions(OpenRouterOptions(), _workspace_options(chosen))
+    workspace = _workspace_options(chosen)
+    workspace = replace(workspace, place="reply") if reply else workspace
+    options = ToolsetOptions(OpenRouterOptions(), workspace)
     names = toolsets or wanted.toolsets
     async with _opened(chosen, offered, names, options, tenant=tenant, pooled=False) as opening:
         yield opening
