@@ -70,6 +70,10 @@ class BlockingSkillsProvider:
         """As `SkillsProvider.skill_names`."""
         return self._provider.skill_names
 
+    def needs_approval(self, name: str, args: Arguments) -> bool:
+        """As `SkillsProvider.needs_approval`."""
+        return self._provider.needs_approval(name, args)
+
     def handle_tool_call(self, name: str, args: Arguments, *, approved: bool = False) -> JsonValue:
         """As `SkillsProvider.handle_tool_call`."""
         return self._blocking(self._provider.handle_tool_call)(name, args, approved=approved)

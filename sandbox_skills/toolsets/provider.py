@@ -95,13 +95,16 @@ class SkillsProvider:
         """The names of the skills that the model is offered."""
         return self._skills.names()
 
+    def needs_approval(self, name: str, args: Arguments) -> bool:
+        """Tells whether the policy wants a person asked before this call. Blocking."""
+        return self._toolbox.approval(self._call(name, args), self.conversation)
+
     async def handle_tool_call(self, name: str, args: Arguments, *, approved: bool = False) -> JsonValue:
         """Returns what the model is to read of a call; whatever goes wrong is told there, and only a cancel raises.
 
         `approved` says that a person has allowed this call.
         """
-        tools = await to_thread.run_sync(self._toolbox.tools)
-        call = ToolCall(_names(tools).read(name), decoded_arguments(_plain(args)))
+        call = await to_thread.run_sync(self._call, name, args)
         return (await self._answer(call, approved=approved)).content
 
     async def maybe_handle_tool_call(
@@ -134,6 +137,10 @@ class SkillsProvider:
                 group.start_soon(answer, index, call)
         return [result_item(call, results[index], wire_format, names) for index, call in enumerate(read)]
 
+    def _call(self, name: str, args: Arguments) -> ToolCall:
+        given = args if args is None or isinstance(args, str) else dict(args)
+        return ToolCall(_names(self._toolbox.tools()).read(name), decoded_arguments(given))
+
     async def _answer(self, call: ToolCall, *, approved: bool = False) -> ToolResult:
         async with self._slots:
             return await self._toolbox.call(call, self.conversation, approved=approved)
@@ -150,7 +157,3 @@ class SkillsProvider:
 
 def _names(tools: Iterable[Tool]) -> ToolNames:
     return ToolNames.of(tool.name for tool in tools)
-
-
-def _plain(args: Arguments) -> object:
-    return args if args is None or isinstance(args, str) else dict(args)

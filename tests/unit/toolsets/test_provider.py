@@ -193,6 +193,31 @@ class TestAnswers:
         assert {one.conversation.tenant for one in (provider, other, named)} == {"local"}
 
 
+class TestPolicy:
+    async def test_a_call_waits_for_a_person_where_the_policy_says_so(
+        self, skills: Path, tmp_path: Path
+    ) -> None:
+        rules = {"alpha": {"needs_approval": "always"}, "beta": {"scripts": {"deny": ["run.sh"]}}}
+        given: dict[str, object] = {
+            "data_dir": str(tmp_path / "data"),
+            "engine": "fake",
+            "policy.skills": rules,
+        }
+        async with created(skills, load_settings(given, environ={})) as provider:
+            call = {"skill": "alpha", "script": "run.sh"}
+            assert provider.needs_approval("use_skill", call)
+            assert not provider.needs_approval("use_skill", {**call, "skill": "beta"})
+            told: Any = await provider.handle_tool_call("use_skill", call)
+            assert (
+                told["error"]
+                == "ScriptNotAllowed: use_skill needs the user's approval, and has none. Ask the user."
+            )
+            told = await provider.handle_tool_call("use_skill", call, approved=True)
+            assert told["exitCode"] == 127, "the fake box has no bash"
+            told = await provider.handle_tool_call("use_skill", {**call, "skill": "beta"})
+            assert told["error"].startswith("ScriptNotAllowed: the policy")
+
+
 class TestBlocking:
     def test_it_answers_what_the_other_does(self, skills: Path, settings: Settings) -> None:
         threads = set(threading.enumerate())
@@ -204,6 +229,7 @@ class TestBlocking:
             again = provider.handle_tool_call("load_skill", {"skill": "alpha"})
             assert str(again).startswith("The instructions of alpha are unchanged")
             assert provider.maybe_handle_tool_call("get_time", {}) is None
+            assert not provider.needs_approval("load_skill", {"skill": "alpha"})
             call = {"type": "tool_use", "id": "x", "name": "load_skill", "input": {"skill": "beta"}}
             assert provider.handle_tool_calls([call], "anthropic")[0]["content"] == "Do it."
             assert provider.sdk_tools[0].execute(skill="alpha") == "Do it.", "whoever asks again after a note"
