@@ -15,6 +15,7 @@ from sandbox_skills.cli.options import (
     SkillsOption,
     takes_global_options,
 )
+from sandbox_skills.cli.tool_commands import tool_commands
 
 if TYPE_CHECKING:
     from sandbox_skills.cli.options import GlobalOptions
@@ -287,6 +288,7 @@ def status(context: typer.Context, target: TargetOption = None, as_json: JsonOpt
 
 app.add_typer(image, name="image")
 app.add_typer(artifacts, name="artifacts")
+app.add_typer(tool_commands)
 
 
 @app.command()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sandbox_skills.catalog import sweep_defined_tools
 from sandbox_skills.cli.event_loop import run_async
+from sandbox_skills.cli.kept_conversation import sweep_conversations
 from sandbox_skills.cli.terminal import out, print_json, working
 from sandbox_skills.engines.bubblewrap.rootfs import Wanted, prune
 from sandbox_skills.engines.image import prune_images
@@ -26,6 +27,9 @@ def gc(options: GlobalOptions, *, images: bool) -> int:
     with working("cleaning up"):
         removed = run_async(_collect(settings))
         removed["fetches"] = library(settings).sweep()
+        removed["conversations"] = sweep_conversations(
+            settings.data_dir, settings.store.max_age_days * DAY_SECONDS
+        )
         removed["tools"] = sweep_defined_tools()
         removed["images"] = _prune(settings) if images else []
     if options.as_json:

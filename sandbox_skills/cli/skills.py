@@ -44,7 +44,7 @@ NO_SKILLS_HINT = "name a folder of skills with --skills DIR"
 
 def find_skill(settings: Settings, name: str) -> SkillSpec:
     """Returns a skill by its name or id; raises SkillNotFoundError, and SettingsError for a root that is none."""
-    _check_roots(settings)
+    check_roots(settings)
     live = catalog(settings)
     try:
         return live.require(name)
@@ -58,7 +58,7 @@ def find_skill(settings: Settings, name: str) -> SkillSpec:
 def list_skills(options: GlobalOptions, *, every: bool, user: bool) -> int:
     """Prints the skills that were found, and of each other folder why it is none."""
     settings = options.settings({"skills.user_scope": user or None})
-    _check_roots(settings)
+    check_roots(settings)
     found = catalog(settings).snapshot()
     hidden = found.registry.shadowed if every else ()
     if options.as_json:
@@ -115,7 +115,8 @@ def trust_of(spec: SkillSpec) -> str:
     return "named" if spec.trusted else "found"
 
 
-def _check_roots(settings: Settings) -> None:
+def check_roots(settings: Settings) -> None:
+    """Raises SettingsError for a root that is no folder."""
     for root in settings.skills.roots:
         if not root.is_dir():
             raise SettingsError(

@@ -133,6 +133,12 @@ class KeptSession:
             case _:
                 return SessionClosedError(f"session {self.id!r} was closed")
 
+    def left_before(self, snapshot: Snapshot) -> None:
+        """Makes it one that ended with an earlier program and left its files; one that was never opened."""
+        self._state = "expired"
+        self._lasted = "the program that had it"
+        self.snapshot = snapshot
+
     # The keeper
 
     async def keep(self) -> None:

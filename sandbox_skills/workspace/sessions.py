@@ -86,6 +86,19 @@ class SessionManager:
         ended = self._ended.get((tenant, session_id))
         return None if ended is None else ended.snapshot
 
+    def adopt(self, session_id: str, snapshot: Snapshot, *, tenant: str) -> None:
+        """Takes over what a session of that name left with an earlier program: its file is this one's from now on.
+
+        Whoever opens the session is told as of one that expired. Raises SessionClosedError where one of it lives.
+        """
+        key = (tenant, session_id)
+        if key in self._kept:
+            raise SessionClosedError(f"session {session_id!r} is open", hint="close it first")
+        self._forget(key)
+        ended = KeptSession(self._manager, session_id, tenant=tenant, policy=self._policy)
+        ended.left_before(snapshot)
+        self._ended[key] = ended
+
     async def close(self, session_id: str, *, tenant: str) -> None:
         """Ends a session and what runs in it; one that is not there is fine. Its name is free again."""
         key = (tenant, session_id)

@@ -1,0 +1,132 @@
+"""`call`: one tool, called as a model would."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import typer
+from anyio import to_thread
+
+from sandbox_skills.cli.event_loop import run_async
+from sandbox_skills.cli.exits import FAILED, SANDBOX_FAILED, USAGE
+from sandbox_skills.cli.kept_conversation import KeptConversation, kept_conversation
+from sandbox_skills.cli.skills import check_roots
+from sandbox_skills.cli.terminal import err, out, print_json, working
+from sandbox_skills.cli.text import harmless, harmless_line
+from sandbox_skills.errors import CommandError
+from sandbox_skills.spec import LOCAL_TENANT, MIB
+from sandbox_skills.toolsets.base import Conversation, ToolCall
+from sandbox_skills.wiring.tools import opened_tools
+
+if TYPE_CHECKING:
+    from sandbox_skills.cli.options import GlobalOptions
+    from sandbox_skills.cli.terminal import Progress
+    from sandbox_skills.settings import Settings
+    from sandbox_skills.toolsets.base import ToolResult
+    from sandbox_skills.toolsets.toolbox import Toolbox
+
+MAX_ARGUMENTS = 4 * MIB
+"""Characters that are read from stdin: more than any tool takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallOptions:
+    """What is called, and how: the options of the command."""
+
+    tool: str
+    arguments: str = "{}"
+    session: str = ""
+    toolsets: tuple[str, ...] = ()
+    approve: bool = False
+
+
+def call(options: GlobalOptions, wanted: CallOptions) -> int:
+    """Calls a tool and prints what a model would read; 1 where it says that it failed, else as other commands do."""
+    settings = options.settings()
+    check_roots(settings)
+    asked = ToolCall(wanted.tool, _arguments(wanted.arguments), secrets.token_hex(8))
+    if settings.engine == "fake" and not options.as_json:
+        err.print("engine fake: nothing is run")
+    with ExitStack() as stack, working("calling the tool") as progress:
+        kept = (
+            stack.enter_context(kept_conversation(settings.data_dir, wanted.session))
+            if wanted.session
+            else None
+        )
+        result = run_async(_call(settings, wanted, asked, kept, progress))
+    if options.as_json:
+        print_json(_as_dict(result))
+    else:
+        text = (
+            result.content
+            if isinstance(result.content, str)
+            else json.dumps(result.content, ensure_ascii=False, indent=2)
+        )
+        out.print(harmless(text))
+    return _code(result)
+
+
+async def _call(
+    settings: Settings,
+    wanted: CallOptions,
+    asked: ToolCall,
+    kept: KeptConversation | None,
+    progress: Progress,
+) -> ToolResult:
+    conversation = Conversation(wanted.session or secrets.token_hex(8), LOCAL_TENANT)
+    async with opened_tools(settings, toolsets=wanted.toolsets) as (toolbox, live):
+        if kept is not None:
+            kept.restore(conversation, live.sessions)
+        approved = wanted.approve or await to_thread.run_sync(
+            _approved, toolbox, asked, conversation, progress
+        )
+        result = await toolbox.call(asked, conversation, approved=approved)
+        if kept is not None and (fault := await kept.keep(conversation, live.sessions)):
+            err.print(harmless_line(f"warning: {fault}"))
+    return result
+
+
+def _approved(toolbox: Toolbox, asked: ToolCall, conversation: Conversation, progress: Progress) -> bool:
+    """Asks whoever sits at the terminal, where the policy wants that; without one nobody has allowed it."""
+    if not toolbox.approval(asked, conversation) or not sys.stdin.isatty():
+        return False
+    progress.stop()
+    return typer.confirm(harmless_line(f"allow {asked.name} {json.dumps(asked.arguments)}?"), err=True)
+
+
+def _arguments(text: str) -> object:
+    if text == "-":
+        text = sys.stdin.read(MAX_ARGUMENTS)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CommandError(
+            f"--args is not JSON: {error}",
+            hint="""give an object in quotes, such as --args '{"name": "x"}'""",
+        ) from error
+
+
+def _as_dict(result: ToolResult) -> dict[str, object]:
+    return {
+        "content": result.content,
+        "status": result.status,
+        "code": result.code,
+        "is_error": result.is_error,
+        "display": result.display,
+        "artifacts": [artifact.ref for artifact in result.artifacts],
+    }
+
+
+def _code(result: ToolResult) -> int:
+    match result.status:
+        case "rejected":
+            return USAGE
+        case "sandbox_error":
+            return SANDBOX_FAILED
+        case _:
+            return FAILED if result.is_error else 0

@@ -1,0 +1,93 @@
+"""The commands about the tools of models, with their options."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sandbox_skills.cli.options import takes_global_options
+
+if TYPE_CHECKING:
+    from sandbox_skills.cli.options import GlobalOptions
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+ToolsetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--toolset", metavar="NAME", help="Tools it has: those of the settings by default; can be repeated."
+    ),
+]
+
+tool_commands = typer.Typer()
+
+
+@tool_commands.command()
+@takes_global_options
+def tools(
+    context: typer.Context,
+    toolset: ToolsetOption = None,
+    wire_format: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="NAME",
+            help="Print them as an API takes them: responses, chat, anthropic, gemini or mcp.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> int:
+    """List the tools that a model is offered."""
+    from sandbox_skills.cli.tools import tools as work
+
+    return work(_options(context, as_json), tuple(toolset or ()), wire_format)
+
+
+@tool_commands.command()
+@takes_global_options
+def prompt(
+    context: typer.Context,
+    toolset: ToolsetOption = None,
+    query: Annotated[
+        str, typer.Option("--query", metavar="TEXT", help="What the user says: ranks a long list of skills.")
+    ] = "",
+    as_json: JsonOption = False,
+) -> int:
+    """Print what a model is told of the skills."""
+    from sandbox_skills.cli.tools import prompt as work
+
+    return work(_options(context, as_json), tuple(toolset or ()), query)
+
+
+@tool_commands.command()
+@takes_global_options
+def call(
+    context: typer.Context,
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="A tool, as `tools` lists it.")],
+    arguments: Annotated[
+        str, typer.Option("--args", metavar="JSON", help="Its arguments, an object; - reads stdin.")
+    ] = "{}",
+    session: Annotated[
+        str,
+        typer.Option(
+            "--session", metavar="ID", help="Go on with the files and state that calls of this name left."
+        ),
+    ] = "",
+    toolset: ToolsetOption = None,
+    approve: Annotated[
+        bool, typer.Option("--approve", help="Allow the call where the policy asks a person.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Call one tool as a model would, and print its answer."""
+    from sandbox_skills.cli.call import CallOptions
+    from sandbox_skills.cli.call import call as work
+
+    wanted = CallOptions(tool, arguments, session, tuple(toolset or ()), approve=approve)
+    return work(_options(context, as_json), wanted)
+
+
+def _options(context: typer.Context, as_json: bool) -> GlobalOptions:
+    options: GlobalOptions = context.obj
+    options.as_json = as_json
+    return options
