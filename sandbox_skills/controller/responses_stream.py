@@ -32,13 +32,34 @@ REASONING = frozenset(
 """The last of each is a spelling that only the documents have."""
 
 
+GATHERED = 1024
+"""Pieces that are held by themselves: each costs more than the few characters it has."""
+
+
+@dataclass(slots=True)
+class _Text:
+    """A text put together from its pieces."""
+
+    wholes: list[str] = field(default_factory=list[str])
+    pieces: list[str] = field(default_factory=list[str])
+
+    def add(self, piece: str) -> None:
+        self.pieces.append(piece)
+        if len(self.pieces) >= GATHERED:
+            self.wholes.append("".join(self.pieces))
+            self.pieces.clear()
+
+    def __str__(self) -> str:
+        return "".join((*self.wholes, *self.pieces))
+
+
 @dataclass(slots=True)
 class _Item:
     """An item of the output as far as it has come."""
 
     added: JsonObject | None = None
-    texts: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
-    arguments: list[str] = field(default_factory=list[str])
+    texts: dict[int, _Text] = field(default_factory=dict[int, _Text])
+    arguments: _Text = field(default_factory=_Text)
     arguments_done: str | None = None
     done: JsonObject | None = None
 
@@ -47,15 +68,15 @@ class _Item:
         """The item, from whatever is most final; the deltas only where nothing else is."""
         item = self.done or self.added or {"type": "message", "role": "assistant"}
         if item.get("type") == "function_call":
-            arguments = self.arguments_done or item.get("arguments") or "".join(self.arguments)
+            arguments = self.arguments_done or item.get("arguments") or str(self.arguments)
             return {**item, "arguments": arguments}
         if self.texts and not item.get("content"):
-            return {**item, "content": [_text_part(pieces) for _, pieces in sorted(self.texts.items())]}
+            return {**item, "content": [_text_part(str(text)) for _, text in sorted(self.texts.items())]}
         return item
 
 
-def _text_part(pieces: list[str]) -> JsonObject:
-    return {"type": "output_text", "text": "".join(pieces), "annotations": []}
+def _text_part(text: str) -> JsonObject:
+    return {"type": "output_text", "text": text, "annotations": []}
 
 
 class ResponsesAccumulator:
@@ -86,7 +107,7 @@ class ResponsesAccumulator:
             return None
         if kind in TEXT:
             delta = text_at(event, "delta")
-            self._item(event).texts.setdefault(count_at(event, "content_index"), []).append(delta)
+            self._item(event).texts.setdefault(count_at(event, "content_index"), _Text()).add(delta)
             return TextDelta(delta) if delta else None
         if kind in REASONING:
             delta = text_at(event, "delta")
@@ -143,7 +164,7 @@ class ResponsesAccumulator:
         self._item(event).done = object_of(event.get("item"))
 
     def _arguments_delta(self, event: JsonObject) -> None:
-        self._item(event).arguments.append(text_at(event, "delta"))
+        self._item(event).arguments.add(text_at(event, "delta"))
 
     def _arguments_done(self, event: JsonObject) -> None:
         arguments = event.get("arguments")
