@@ -9,6 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from sandbox_skills.controller.client_options import ClientOptions, RetryPolicy
+    from sandbox_skills.controller.controller import Controller, Decisions
+    from sandbox_skills.controller.hooks import Hooks
+    from sandbox_skills.controller.openrouter import OpenRouterClient
+    from sandbox_skills.controller.options import ControllerOptions
+    from sandbox_skills.controller.own_tools import OwnTool, function_tool
+    from sandbox_skills.controller.state import RunState
     from sandbox_skills.errors import (
         EngineError,
         GuaranteeError,
@@ -61,6 +68,13 @@ if TYPE_CHECKING:
     from sandbox_skills.workspace.snapshot import Snapshot
 
 _HOMES = {
+    "controller.client_options": ("ClientOptions", "RetryPolicy"),
+    "controller.controller": ("Controller", "Decisions"),
+    "controller.hooks": ("Hooks",),
+    "controller.openrouter": ("OpenRouterClient",),
+    "controller.options": ("ControllerOptions",),
+    "controller.own_tools": ("OwnTool", "function_tool"),
+    "controller.state": ("RunState",),
     "errors": ("EngineError", "GuaranteeError", "RequestError", "SandboxLostError", "SandboxSkillsError"),
     "settings": ("Settings", "load_settings"),
     "spec": (
@@ -106,12 +120,17 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "Argv",
     "BlockingSkillsProvider",
+    "ClientOptions",
     "CollectLimits",
     "Command",
+    "Controller",
+    "ControllerOptions",
     "Conversation",
+    "Decisions",
     "EngineError",
     "Exited",
     "GuaranteeError",
+    "Hooks",
     "Input",
     "InputRef",
     "Interaction",
@@ -121,16 +140,20 @@ __all__ = [
     "Live",
     "LiveOutput",
     "LiveSession",
+    "OpenRouterClient",
     "Outcome",
     "OutputChunk",
     "OutputGap",
     "OutputRequest",
     "OutputSpec",
+    "OwnTool",
     "Poll",
     "RequestError",
+    "RetryPolicy",
     "RunRequest",
     "RunResult",
     "RunRules",
+    "RunState",
     "SandboxLimits",
     "SandboxLostError",
     "SandboxSkillsError",
@@ -152,6 +175,7 @@ __all__ = [
     "ToolResult",
     "WorkspaceManager",
     "create_skills_provider",
+    "function_tool",
     "load_settings",
     "opened",
 ]

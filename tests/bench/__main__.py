@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import catalog, handlers
+from tests.bench import catalog, controller, handlers
 from tests.bench.report import Row, as_markdown, machine, missed
 from tests.bench.scenarios import Bench
 
@@ -26,6 +26,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="sandbox-skills-bench-") as folder:
         rows = asyncio.run(measure(Path(folder)))
         rows += catalog.rows(Path(folder, "skills"))
+        rows += asyncio.run(controller.rows())
     facts = machine()
     RESULTS.mkdir(exist_ok=True)
     text = as_markdown(rows, facts)
