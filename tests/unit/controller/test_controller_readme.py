@@ -18,7 +18,9 @@ README = Path(__file__).parents[3] / "README.md"
 
 def test_the_example_works(model: Model, tmp_path: Path) -> None:
     found = re.search(
-        r"<!-- example: tools-controller -->\n```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL
+        r"<!-- example: tools-controller -->\n```python\n(.*?)```",
+        README.read_text(encoding="utf-8"),
+        re.DOTALL,
     )
     assert found
     model.server.script(Say([call("population", {"name": "Oslo"}, "c1")]), Say([text("717,710.")]))
