@@ -130,7 +130,7 @@ class Command:
     """
 
     argv: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     cwd: PurePosixPath = WORKSPACE
     stdin: bytes | None = None
     places: Places = Places()
