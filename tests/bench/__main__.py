@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import catalog, controller, handlers
+from tests.bench import bubblewrap, catalog, controller, handlers
 from tests.bench.report import Row, as_markdown, machine, missed
 from tests.bench.scenarios import Bench
 
@@ -18,7 +18,11 @@ RESULTS = Path(__file__).parent / "results"
 async def measure(folder: Path) -> list[Row]:
     """Measures every row; the pairs that are compared are taken in turns."""
     async with Bench.opened(folder) as bench:
-        return [*[row async for row in bench.rows()], *await handlers.rows(bench)]
+        return [
+            *[row async for row in bench.rows()],
+            *await handlers.rows(bench),
+            *await bubblewrap.rows(bench),
+        ]
 
 
 def main() -> int:

@@ -56,7 +56,7 @@ def provide(
             with tar.open("rb") as file:
                 rootfs.unpack(file, root)
         _add_ours(root, sources, cache_dir, progress)
-        run_tool(finish_command(bwrap, root), progress)
+        run_tool(finish_command(bwrap, root, is_root=os.geteuid() == 0), progress)
 
     make_private(cache_dir)
     return rootfs.make(folder, wanted, wanted.name, fill, fresh=fresh)
@@ -73,11 +73,24 @@ def _add_ours(root: Path, sources: Sources, cache_dir: Path, progress: Callable[
         target.write_bytes(file.data)
 
 
-def finish_command(bwrap: Path, root: Path) -> list[str]:
-    """Returns the command that runs the recipe's last step in the tree, without network and without rights. Pure."""
+def finish_command(bwrap: Path, root: Path, *, is_root: bool) -> list[str]:
+    """Returns the command that runs the recipe's last step in the tree, without network. Pure.
+
+    Who is not root owns the whole tree, and is root of a user namespace there. Root needs none, and could not look
+    into directories of other owners in one.
+    """
+    user = () if is_root else ("--unshare-user", "--uid", "0", "--gid", "0")
     return [
         str(bwrap),
-        *("--unshare-all", "--uid", "0", "--gid", "0", "--die-with-parent", "--new-session"),
+        *user,
+        *(
+            "--unshare-ipc",
+            "--unshare-pid",
+            "--unshare-net",
+            "--unshare-uts",
+            "--die-with-parent",
+            "--new-session",
+        ),
         *("--bind", str(root), "/", "--dev", "/dev", "--proc", "/proc"),
         *("--clearenv", "--setenv", "PATH", "/usr/sbin:/usr/bin:/sbin:/bin", "--setenv", "LANG", "C.UTF-8"),
         *("--", "sh", f"/{OURS}/finish.sh", str(UID_FIRST), str(UID_COUNT)),
