@@ -53,6 +53,9 @@ ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 
 GONE_SECONDS = 10.0
 
+STANDARD_SIGNALS = 2**31 - 1
+"""Those up to 31; the two after them are the C library's own."""
+
 
 def sh(text: str) -> Command:
     return Command(("sh", "-c", text), env=ENV)
@@ -213,7 +216,7 @@ class TestTheBox:
     async def test_signals_have_their_usual_meaning(self, bubblewrap_engine: BubblewrapEngine) -> None:
         async with bubblewrap_engine.open(SandboxSpec()) as sandbox:
             ignored = await said(sandbox, "grep SigIgn /proc/self/status")
-        assert int(ignored.split()[1], 16) == 0
+        assert int(ignored.split()[1], 16) & STANDARD_SIGNALS == 0
 
     async def test_memory_that_runs_out_ends_the_program_and_not_the_box(
         self, bubblewrap_engine: BubblewrapEngine

@@ -84,7 +84,11 @@ def test_both_options_in_one_command_run_a_skill_with_its_links(program: Program
             {"SANDBOX_SKILLS_ENGINE": "local"},
             "can only be asked for on the command line",
         ),
-        (["--engine", "local"], {"SANDBOX_SKILLS_ACCEPT_NO_ISOLATION": "1"}, "unknown setting accept_no_isolation"),
+        (
+            ["--engine", "local"],
+            {"SANDBOX_SKILLS_ACCEPT_NO_ISOLATION": "1"},
+            "unknown setting accept_no_isolation",
+        ),
     ],
 )
 def test_less_than_both_is_refused(
