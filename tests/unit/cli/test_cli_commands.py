@@ -23,7 +23,9 @@ def commands(group: typer.Typer, prefix: str = "") -> Iterator[tuple[str, Any]]:
         yield prefix + (info.name or info.callback.__name__), info.callback
     for below in group.registered_groups:
         assert below.typer_instance is not None
-        yield from commands(below.typer_instance, f"{prefix}{below.name} ")
+        # A group without a name adds its commands to those around it.
+        named = f"{prefix}{below.name} " if isinstance(below.name, str) else prefix
+        yield from commands(below.typer_instance, named)
 
 
 assert app.registered_callback is not None
