@@ -250,13 +250,16 @@ def mcp(
         str | None, typer.Option("--host", metavar="ADDRESS", help="Instead of mcp.host.")
     ] = None,
     port: Annotated[int | None, typer.Option("--port", metavar="N", help="Instead of mcp.port.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the address as JSON, where it listens.")
+    ] = False,
 ) -> int:
     """Offer your skills as tools to an MCP client."""
     from sandbox_skills.cli.mcp import McpOptions
     from sandbox_skills.cli.mcp import mcp as work
 
     wanted = McpOptions(toolsets=tuple(toolset or ()), http=http, host=host, port=port)
-    return work(_options(context, as_json=False), wanted)
+    return work(_options(context, as_json), wanted)
 
 
 @image.command()

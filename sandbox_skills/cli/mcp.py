@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from sandbox_skills.cli.event_loop import run_async
-from sandbox_skills.cli.terminal import err
+from sandbox_skills.cli.terminal import err, print_json
 from sandbox_skills.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ def mcp(options: GlobalOptions, wanted: McpOptions) -> int:
         raise SettingsError("the package mcp is not installed", hint="pip install 'sandbox-skills[mcp]'")
     port = None if wanted.port is None else str(wanted.port)
     settings = options.settings({"mcp.host": wanted.host, "mcp.port": port})
-    run_async(_serve(settings, wanted))
+    run_async(_serve(settings, wanted, as_json=options.as_json))
     return 0
 
 
-async def _serve(settings: Settings, wanted: McpOptions) -> None:
+async def _serve(settings: Settings, wanted: McpOptions, *, as_json: bool) -> None:
     # Importing them takes half a second, which the other commands need not wait for.
     from sandbox_skills.mcp.opening import opened_server  # noqa: PLC0415
     from sandbox_skills.mcp.transports import PATH, serve_http, serve_stdio  # noqa: PLC0415
@@ -45,6 +45,9 @@ async def _serve(settings: Settings, wanted: McpOptions) -> None:
             await serve_stdio(server)
             return
         chosen = settings.mcp
-        err.print(f"serving MCP at http://{chosen.host}:{chosen.port}{PATH}")
+        address = f"http://{chosen.host}:{chosen.port}{PATH}"
+        if as_json:
+            print_json({"url": address})
+        err.print(f"serving MCP at {address}")
         token = chosen.token.get_secret_value() if chosen.token is not None else ""
         await serve_http(server, host=chosen.host, port=chosen.port, token=token)
