@@ -10,7 +10,7 @@ TARGET ?= slim
 export SANDBOX_SKILLS_DATA_DIR ?= $(CURDIR)/$(DATA)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup docker docker-stop image demo fmt lint type layers check test unit bench lock clean
+.PHONY: help setup docker docker-stop image demo fmt lint type layers check test unit bench bench-check lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -65,6 +65,9 @@ test: image unit ## Every test, the Docker ones included
 
 bench: image ## Measure, and compare with the figures that must be reached
 	$(BIN)/python -m tests.bench
+
+bench-check: image ## Measure, and fail where a ratio is a quarter worse than it must be
+	$(BIN)/python -m tests.bench --check
 
 lock: setup ## Pin the dependencies again, without any index address
 	$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --extra dev --extra mcp --extra serve --extra test --strip-extras --no-header \

@@ -27,7 +27,11 @@ class Bound:
 
     @property
     def held(self) -> bool:
-        return self.ratio <= self.limit if self.at_most else self.ratio >= self.limit
+        return self.within(1.0)
+
+    def within(self, factor: float) -> bool:
+        """Whether the ratio is no worse than `factor` times the limit."""
+        return self.ratio <= self.limit * factor if self.at_most else self.ratio >= self.limit / factor
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +63,9 @@ class Row:
         }
 
 
-def missed(rows: Sequence[Row]) -> list[Bound]:
-    """Returns the bounds that did not hold."""
-    return [bound for row in rows for bound in row.bounds if not bound.held]
+def missed(rows: Sequence[Row], factor: float = 1.0) -> list[Bound]:
+    """Returns the bounds that did not hold, within `factor` of them."""
+    return [bound for row in rows for bound in row.bounds if not bound.within(factor)]
 
 
 def machine() -> dict[str, str]:

@@ -104,12 +104,12 @@ class Bench:
         host: list[float] = []
         warm: list[float] = []
         execs: list[float] = []
-        with self._container() as name:
+        with self.container() as name:
             for _ in range(ROUNDS):
                 await self.pool.settled()
                 await asyncio.sleep(REST_SECONDS)
                 host.append(timed(lambda: subprocess.run(["true"], check=True)))
-                execs.append(await asyncio.to_thread(timed, lambda: self._exec(name)))
+                execs.append(await asyncio.to_thread(timed, lambda: self.execute(name)))
                 await asyncio.sleep(REST_SECONDS)
                 warm.append(await self._run(manager))
         return (
@@ -131,7 +131,7 @@ class Bench:
 
     async def docker_run(self) -> Row:
         """`docker run --rm` of `true`, as its CLI does it: create, start, wait, remove."""
-        samples = [await asyncio.to_thread(timed, self._run_rm) for _ in range(ROUNDS)]
+        samples = [await asyncio.to_thread(timed, self.run_rm) for _ in range(ROUNDS)]
         return Row("docker run --rm of true", tuple(samples))
 
     async def archive_and_collect(self) -> tuple[Row, Row]:
@@ -140,8 +140,8 @@ class Bench:
         collect: list[float] = []
         limits = CollectLimits(file_bytes=BIG, total_bytes=BIG)
         manager = WorkspaceManager(self.pool, self.store, spec=SPEC)
-        with self._container(volume=True) as name:
-            self._exec(name, f"head -c {BIG} /dev/urandom > /data/big")
+        with self.container(volume=True) as name:
+            self.execute(name, f"head -c {BIG} /dev/urandom > /data/big")
             async with manager.session(tenant=TENANT) as session:
                 staged = await session.stage(self.skill)
                 await session.run(staged, RunRequest(Shell(f"head -c {BIG} /dev/urandom > out/big")))
@@ -164,8 +164,8 @@ class Bench:
         limits = CollectLimits(files=MANY)
         manager = WorkspaceManager(self.pool, self.store, spec=SPEC)
         make = f"for n in $(seq {MANY}); do head -c {SMALL} /dev/urandom > $n; done"
-        with self._container(volume=True) as name:
-            self._exec(name, f"cd /data && {make}")
+        with self.container(volume=True) as name:
+            self.execute(name, f"cd /data && {make}")
             async with manager.session(tenant=TENANT) as session:
                 staged = await session.stage(self.skill)
                 await session.run(staged, RunRequest(Shell(f"cd $OUTPUT_DIR && {make}")))
@@ -230,7 +230,8 @@ class Bench:
         self.client.remove_container(name, force=True)
 
     @contextmanager
-    def _container(self, *, volume: bool = False) -> Iterator[str]:
+    def container(self, *, volume: bool = False) -> Iterator[str]:
+        """Runs a container like a box's while the block lasts; gives its name."""
         body = self._body()
         body |= {"Entrypoint": ["sleep", "600"], "User": "0:0"}
         if volume:
@@ -242,12 +243,14 @@ class Bench:
         finally:
             self.client.remove_container(name, force=True, v=True)
 
-    def _exec(self, name: str, command: str = "true") -> None:
+    def execute(self, name: str, command: str = "true") -> None:
+        """Runs a command by `docker exec`."""
         started = self.client.exec_create(name, ["sh", "-c", command] if " " in command else [command])["Id"]
         self.client.exec_start(started)
         assert self.client.exec_inspect(started)["ExitCode"] == 0
 
-    def _run_rm(self) -> None:
+    def run_rm(self) -> None:
+        """Makes, starts, awaits and removes a container of `true`."""
         body = self._body() | {"Entrypoint": ["true"], "OpenStdin": False, "StdinOnce": False}
         body["HostConfig"] = body["HostConfig"] | {"AutoRemove": False}
         name = self.client.create_container_from_config(body)["Id"]  # type: ignore[no-untyped-call]
