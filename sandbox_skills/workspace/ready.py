@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from sandbox_skills.errors import RequestError, ScriptNotFoundError, SkillChangedError
@@ -118,7 +119,9 @@ def _check_content(staged: StagedSkill | None, request: RunRequest) -> None:
 def reads_disk(request: RunRequest) -> bool:
     """Tells whether checking the request looks at the host's disk, which belongs in a worker thread."""
     saves = request.out_dir is not None and bool(request.outputs)
-    return isinstance(request.invocation, Script) or saves
+    # The first bytes of a handler are remembered: calls of tools are many, and a thread would cost more than to read.
+    runs_script = isinstance(request.invocation, Script) and not isinstance(request.invocation, Handler)
+    return runs_script or saves
 
 
 def _root(staged: StagedSkill | None, name: str, request: RunRequest) -> PurePosixPath | None:
@@ -174,6 +177,8 @@ def _argv(root: PurePosixPath | None, host: Path | None, invocation: Invocation)
             return argv_of(root, path, args, _head(host, path))
 
 
+# A staged skill is never written again, so that the first bytes of its scripts stay what they are.
+@lru_cache(maxsize=1024)
 def _head(host: Path, script: str) -> bytes:
     try:
         return read_head(host, script)
