@@ -128,14 +128,14 @@ def test_variables_of_the_caller_reach_the_program_only_by_name(
     assert cli(*FAKE, "--env", "SECRET", "--env", "SECRET=x=y", "--", "printenv", "SECRET").out == "x=y\n"
 
 
-def test_values_that_stand_in_no_argument_list_stand_in_no_record_either(
+def test_values_that_stand_in_no_argument_list_stand_in_no_output_and_no_record_either(
     cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PLAIN", "of-the-caller")
     (home / "vars.env").write_text("OTHER=of-the-file\n", encoding="utf-8")
     cli("trust", "sample")
     given = ("--env", "PLAIN", "--env-file", "vars.env", "--env", "OPEN=on-the-line")
-    assert cli(*FAKE, *given, "--", "printenv", "OTHER").out == "of-the-file\n"
+    assert cli(*FAKE, *given, "--", "printenv", "OTHER").out == "[redacted]\n"
     record = (home.parent / "data" / "audit" / "runs.jsonl").read_text(encoding="utf-8")
     assert "on-the-line" in record
     assert "of-the-" not in record
