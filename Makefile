@@ -10,7 +10,7 @@ TARGET ?= slim
 export SANDBOX_SKILLS_DATA_DIR ?= $(CURDIR)/$(DATA)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup docker docker-stop image demo fmt lint type layers check test unit bench bench-check lock clean
+.PHONY: help setup docker docker-stop image bubblewrap demo fmt lint type layers check test unit bench bench-check lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -60,13 +60,16 @@ NO_NETWORK := unshare --net $(if $(filter-out 0,$(shell id -u)),--map-root-user)
 unit: setup ## The tests that need no Docker
 	$(NO_NETWORK) $(BIN)/pytest tests/unit
 
-test: image unit ## Every test, the Docker ones included
+bubblewrap: ## See that bubblewrap is there, whose engine the tests try as well
+	@sh runner-image/host-setup.sh bubblewrap
+
+test: image bubblewrap unit ## Every test, the Docker ones included
 	$(BIN)/pytest tests --ignore=tests/unit
 
-bench: image ## Measure, and compare with the figures that must be reached
+bench: image bubblewrap ## Measure, and compare with the figures that must be reached
 	$(BIN)/python -m tests.bench
 
-bench-check: image ## Measure, and fail where a ratio is a quarter worse than it must be
+bench-check: image bubblewrap ## Measure, and fail where a ratio is a quarter worse than it must be
 	$(BIN)/python -m tests.bench --check
 
 lock: setup ## Pin the dependencies again, without any index address

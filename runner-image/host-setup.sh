@@ -1,11 +1,13 @@
 #!/bin/sh
-# Usage: host-setup.sh [start|stop|running|python PROGRAM]
+# Usage: host-setup.sh [start|stop|running|python PROGRAM|bubblewrap]
 #
 # start   Makes sure that a Docker Engine answers, and that mmdebstrap is there where the image's base needs it.
 #         One that answers is used as it is. Else, as root on Debian or Ubuntu, installs and starts one.
 # stop    Ends the one that `start` started, and no other.
 # running Answers whether that one runs.
 # python  Makes sure that PROGRAM, a Python, can make environments. As root on Debian or Ubuntu installs what it lacks.
+# bubblewrap
+#         Makes sure that bubblewrap is there, for the tests of its engine. As root on Debian or Ubuntu installs it.
 #
 # ENGINE_SETUP=no   install and start nothing, only say what to do
 # STATE_DIR         where its pid file and log go (.state of the checkout)
@@ -232,13 +234,25 @@ python_ready() { # program
   install "$package"
 }
 
+bubblewrap_ready() {
+  if command -v bwrap > /dev/null; then return 0; fi
+  reason=$(may_not_install)
+  if [ -n "$reason" ]; then
+    say "bubblewrap is not installed here: $reason. Do it yourself:"
+    say '  as root on Debian or Ubuntu: apt-get install --no-install-recommends bubblewrap'
+    return 1
+  fi
+  install bubblewrap
+}
+
 case ${1:-start} in
   start) start ;;
   stop) stop ;;
   running) our_pid > /dev/null ;;
   python) python_ready "${2:-python3}" ;;
+  bubblewrap) bubblewrap_ready ;;
   *)
-    say 'usage: host-setup.sh [start|stop|running|python PROGRAM]'
+    say 'usage: host-setup.sh [start|stop|running|python PROGRAM|bubblewrap]'
     exit 2
     ;;
 esac
