@@ -178,10 +178,10 @@ def test_what_was_cut_or_left_is_told_with_its_setting(program: Program) -> None
 
 
 def test_variables_come_from_files_then_options(program: Program, tmp_path: Path) -> None:
-    (tmp_path / "a.env").write_text("A=file\nB='from file'\n", encoding="utf-8")
+    (tmp_path / "a.env").write_text("A=file\nB='in file'\n", encoding="utf-8")
     options = ("--env-file", "a.env", "--env", "A=option", "--env", "MINE")
     done = program.run(*RUN, *options, "--command", 'echo "$A|$B|$MINE|$NOT_MINE"', MINE="1", NOT_MINE="2")
-    assert done.stdout == "option|from file|1|\n"
+    assert done.stdout == "option|in file|1|\n"
 
 
 def test_a_secret_stands_in_no_argument_list_and_not_in_the_container(
