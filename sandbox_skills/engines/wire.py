@@ -34,6 +34,7 @@ import json
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from sandbox_skills.errors import RequestError, RunnerProtocolError
@@ -95,6 +96,9 @@ class Kind(IntEnum):
     STDIN_CREDIT = 76
     STDIN_CLOSED = 77
 
+
+REPLIES: Mapping[int, Kind] = MappingProxyType({int(kind): kind for kind in Kind if kind >= Kind.HELLO})
+"""What a box may send, by number. Numbers of kinds that are no more stay free: between two known ones may be none."""
 
 RAW = frozenset({Kind.STDIN, Kind.CHUNK, Kind.STDOUT, Kind.STDERR, Kind.DATA})
 """Kinds whose payload is bytes and not JSON."""
@@ -205,9 +209,9 @@ class Decoder:
 
 
 def _checked(kind: int, ref: int, length: int) -> tuple[Kind, int, int]:
-    if kind < Kind.HELLO or kind > Kind.STDIN_CLOSED:
+    known = REPLIES.get(kind)
+    if known is None:
         raise RunnerProtocolError(f"unknown frame kind {kind}")
-    known = Kind(kind)
     if length > (MAX_DATA if known in RAW else MAX_REPLY_JSON):
         raise RunnerProtocolError(f"{known.name} frame of {length} bytes is too long")
     if not length and known in RAW:

@@ -66,7 +66,7 @@ def test_the_longest_frame_passes_and_a_longer_one_is_refused_at_its_header(kind
         decoded(Decoder(), HEADER.pack(kind, 7, longest + 1))
 
 
-@pytest.mark.parametrize("number", [0, *(kind for kind in Kind if kind < Kind.HELLO), 63, 78, 255])
+@pytest.mark.parametrize("number", sorted(set(range(256)) - set(REPLIES)))
 def test_a_kind_that_a_box_does_not_send_is_refused(number: int) -> None:
     with pytest.raises(RunnerProtocolError, match="unknown frame kind"):
         decoded(Decoder(), HEADER.pack(number, 1, 0))
