@@ -101,8 +101,8 @@ def test_a_granted_value_is_never_shown(secret: str) -> None:
     ],
 )
 def test_a_hostile_command_is_read_in_a_moment(word: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     shown = redacted_argv([word] * MAX_WORDS)
     redacted_env({f"V{number}": word for number in range(MAX_WORDS)})
-    assert time.perf_counter() - started < 0.5  # 20 ms on a quiet machine
+    assert time.process_time() - started < 0.5  # 20 ms on a quiet machine
     assert sum(map(len, shown)) < MAX_COMMAND + 2 * MAX_WORD

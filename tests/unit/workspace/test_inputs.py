@@ -246,9 +246,9 @@ class TestPlan:
             (tmp_path / "many" / str(index)).mkdir(parents=True)
             for name in range(100):
                 (tmp_path / "many" / str(index) / str(name)).touch()
-        started = time.monotonic()
+        started = time.process_time()
         assert len(planned(Input(tmp_path / "many")).files) == 10_000
-        assert time.monotonic() - started < 4  # 0.4 s on a quiet machine
+        assert time.process_time() - started < 4  # 0.4 s on a quiet machine
 
     def test_a_folder_deeper_than_any_path_is_refused(self, tmp_path: Path) -> None:
         top = tmp_path / "deep"
