@@ -1,7 +1,8 @@
-"""The commands about the tools of models, with their options."""
+"""The commands for models and their tools, with their options."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -84,6 +85,74 @@ def call(
     from sandbox_skills.cli.call import call as work
 
     wanted = CallOptions(tool, arguments, session, tuple(toolset or ()), approve=approve)
+    return work(_options(context, as_json), wanted)
+
+
+@tool_commands.command()
+@takes_global_options
+def chat(
+    context: typer.Context,
+    prompt: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[PROMPT]",
+            help="What to do; without it what is piped in, or a conversation on the terminal.",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="NAME", help="The model to ask, instead of model.name.")
+    ] = None,
+    instructions: Annotated[
+        str, typer.Option("--instructions", metavar="TEXT", help="What the model is told beside its skills.")
+    ] = "",
+    toolset: ToolsetOption = None,
+    state: Annotated[
+        Path | None,
+        typer.Option("--state", metavar="FILE", help="Keep the conversation there, and go on from it."),
+    ] = None,
+    out_dir: Annotated[
+        Path | None, typer.Option("--out-dir", metavar="DIR", help="Where files go that calls have saved.")
+    ] = None,
+    approve: Annotated[
+        bool, typer.Option("--approve", help="Allow every call that the policy wants a word on.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON, one a line.")] = False,
+) -> int:
+    """Let a model work with your skills, once or in a conversation."""
+    from sandbox_skills.cli.chat import ChatOptions
+    from sandbox_skills.cli.chat import chat as work
+
+    wanted = ChatOptions(
+        prompt=prompt,
+        model=model,
+        instructions=instructions,
+        toolsets=tuple(toolset or ()),
+        state=state,
+        out_dir=out_dir,
+        approve=approve,
+    )
+    return work(_options(context, as_json), wanted)
+
+
+@tool_commands.command()
+@takes_global_options
+def mcp(
+    context: typer.Context,
+    toolset: ToolsetOption = None,
+    http: Annotated[bool, typer.Option("--http", help="Listen for HTTP, instead of stdin.")] = False,
+    host: Annotated[
+        str | None, typer.Option("--host", metavar="ADDRESS", help="Instead of mcp.host.")
+    ] = None,
+    port: Annotated[int | None, typer.Option("--port", metavar="N", help="Instead of mcp.port.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the address as JSON, where it listens.")
+    ] = False,
+) -> int:
+    """Offer your skills as tools to an MCP client."""
+    from sandbox_skills.cli.mcp import McpOptions
+    from sandbox_skills.cli.mcp import mcp as work
+
+    wanted = McpOptions(toolsets=tuple(toolset or ()), http=http, host=host, port=port)
     return work(_options(context, as_json), wanted)
 
 

@@ -20,11 +20,11 @@ from sandbox_skills.engines.docker_config import (
     seccomp_profile,
 )
 from sandbox_skills.engines.socket_channel import Standby, take_over
-from sandbox_skills.errors import GuaranteeError, ImageError, SandboxSkillsError
+from sandbox_skills.errors import SandboxSkillsError
 from sandbox_skills.spec import SandboxId
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     import docker
@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from sandbox_skills.engines.daemon_calls import DaemonCalls
     from sandbox_skills.engines.image import Target
     from sandbox_skills.engines.socket_channel import SocketOffer, SocketPlace
-    from sandbox_skills.engines.verify import Lost
     from sandbox_skills.spec import Guarantee, SandboxSpec
+
+HINT = "sandbox-skills doctor"
+"""The command that examines this engine."""
 
 HELLO_SECONDS = 30.0
 """From start to the runner's first word: 80 ms alone, seconds when eight boxes start on two cores."""
@@ -111,7 +113,9 @@ class Box:
         with setup.sockets.offered(self.id) as offer:
             await self._create(spec, offer)
             hello = await self._started(offer)
-        _refuse(verify.check_box(hello.get("facts"), spec=spec, uid=self._uid, runtime=setup.runtime))
+        verify.refuse(
+            verify.check_box(hello.get("facts"), spec=spec, uid=self._uid, runtime=setup.runtime), hint=HINT
+        )
         await self._check_once(spec)
 
     async def _create(self, spec: SandboxSpec, offer: SocketOffer | None) -> None:
@@ -169,9 +173,14 @@ class Box:
             return
         name, digest = setup.options.marker or (None, None)
         reply = await self.client.facts(name)
-        _refuse(verify.check_probe(reply, spec=spec, runtime=setup.runtime, marker=digest))
-        if setup.options.image and (faults := verify.image_faults(reply)):
-            raise ImageError(f"the image {setup.options.image} {', '.join(faults)}")
+        verify.refuse_probed(
+            reply,
+            spec=spec,
+            runtime=setup.runtime,
+            marker=digest,
+            image=setup.options.image,
+            hint=HINT,
+        )
         setup.checked.add(key)
 
     async def _post_mortem(self) -> Death:
@@ -188,13 +197,3 @@ def body_options(options: DockerEngineOptions, info: Mapping[str, Any], instance
         skills_dir=options.skills_dir,
         apparmor=options.use_apparmor and has_apparmor(info),
     )
-
-
-def _refuse(lost: Sequence[Lost]) -> None:
-    if lost:
-        raise GuaranteeError(
-            "the sandbox does not hold what it must: "
-            + "; ".join(f"{row.guarantee}: {row.reason}" for row in lost),
-            hint="sandbox-skills doctor",
-            lost=[str(row.guarantee) for row in lost],
-        )

@@ -24,13 +24,14 @@ from sandbox_skills.engines.verify_table import (
     look_up,
     texts_in,
 )
+from sandbox_skills.errors import GuaranteeError, ImageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from sandbox_skills.spec import SandboxSpec
 
-__all__ = ["BUBBLEWRAP", "Lost", "check_box", "check_probe", "image_faults"]
+__all__ = ["BUBBLEWRAP", "Lost", "check_box", "check_probe", "image_faults", "refuse", "refuse_probed"]
 
 BUBBLEWRAP = "bubblewrap"
 """What stands for a runtime where a box is bubblewrap's."""
@@ -64,6 +65,26 @@ def image_faults(reply: object) -> list[str]:
     if "127.0.0.1" not in texts_in(look_up(reply, ("localhost",))):
         faults.append("does not resolve localhost to 127.0.0.1")
     return faults
+
+
+def refuse(lost: Sequence[Lost], *, hint: str) -> None:
+    """Raises GuaranteeError where a box does not hold something; `hint` names the command that examines the engine."""
+    if lost:
+        raise GuaranteeError(
+            "the sandbox does not hold what it must: "
+            + "; ".join(f"{row.guarantee}: {row.reason}" for row in lost),
+            hint=hint,
+            lost=[str(row.guarantee) for row in lost],
+        )
+
+
+def refuse_probed(  # what an engine knows of one box
+    reply: object, *, spec: SandboxSpec, runtime: str, marker: str | None, image: str | None, hint: str
+) -> None:
+    """Raises GuaranteeError where the probe broke a demand, and ImageError where a user's own `image` is unfit."""
+    refuse(check_probe(reply, spec=spec, runtime=runtime, marker=marker), hint=hint)
+    if image and (faults := image_faults(reply)):
+        raise ImageError(f"the image {image} {', '.join(faults)}")
 
 
 def _failed(rows: Iterable[Row], facts: object, demand: Demand) -> list[Lost]:

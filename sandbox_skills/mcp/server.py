@@ -48,7 +48,11 @@ MAX_CLIENTS = 1_000
 
 @dataclass(slots=True)
 class SkillServer:
-    """Answers MCP requests. Every client, or every session over HTTP, is a conversation with a workspace of its own."""
+    """Answers MCP requests. A client at stdin, and each session over HTTP, is a conversation with its own workspace.
+
+    Clients of the newest protocol have no sessions: over HTTP they share one conversation. Tools that a model makes are
+    seen by all.
+    """
 
     toolbox: Toolbox
     resources: Resources

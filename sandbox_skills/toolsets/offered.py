@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from sandbox_skills.catalog.text import nfkc, one_line
+from sandbox_skills.catalog import create_skill_registry
+from sandbox_skills.catalog.text import one_line
 from sandbox_skills.errors import SkillNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sandbox_skills.catalog import SkillSpec
-
-_NEAR = 3
-"""Suggestions that still fit in one line."""
 
 _MAX_ASKED = 128
 """Characters of an unknown name that are compared or shown: twice the longest name there may be."""
@@ -62,7 +59,7 @@ class OfferedSkills:
         spec = self.source.get(name)
         if spec is not None and self._offers(spec):
             return spec
-        near = self._near(name)
+        near = create_skill_registry(self.list()).near(name)
         hint = f"Did you mean {' or '.join(near)}?" if near else self._all()
         raise SkillNotFoundError(f"no skill is named {one_line(name, _MAX_ASKED)!r}", hint=hint, near=near)
 
@@ -78,11 +75,6 @@ class OfferedSkills:
 
     def _may_be_told(self, spec: SkillSpec) -> bool:
         return spec.trusted and spec.model_invocable and self.admits(spec)
-
-    def _near(self, name: str) -> tuple[str, ...]:
-        folded = {known.casefold(): known for known in self.names()}
-        asked = nfkc(name[:_MAX_ASKED]).casefold()
-        return tuple(folded[match] for match in difflib.get_close_matches(asked, folded, n=_NEAR))
 
     def _all(self) -> str:
         names = [one_line(name, _MAX_ASKED) for name in self.names()[:12]]

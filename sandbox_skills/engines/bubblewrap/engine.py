@@ -28,18 +28,20 @@ from sandbox_skills.engines.image_source import UID_COUNT, UID_FIRST, Target
 from sandbox_skills.engines.instance import Instance, dead_instances, forget_instances
 from sandbox_skills.engines.seccomp.bpf import program
 from sandbox_skills.engines.uids import leased_uid
-from sandbox_skills.errors import GuaranteeError, ImageError, SandboxLostError
+from sandbox_skills.errors import GuaranteeError, SandboxLostError
 from sandbox_skills.spec import SandboxId
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Collection, Sequence
+    from collections.abc import AsyncGenerator, Collection
     from pathlib import Path
 
     from sandbox_skills.engines.base import Sandbox
-    from sandbox_skills.engines.verify import Lost
     from sandbox_skills.spec import Guarantee, SandboxSpec
 
 logger = logging.getLogger(__name__)
+
+HINT = "sandbox-skills doctor --engine bubblewrap"
+"""The command that examines this engine."""
 
 HELLO_SECONDS = 30.0
 """From the order to the runner's first word: 30 ms alone, seconds when many start on two cores."""
@@ -220,7 +222,10 @@ class _Box:
         except SandboxLostError as error:
             gone = await self._setup.launch.gone(self.id, DEATH_SECONDS)
             raise explained(gone, error) from error
-        _refuse(verify.check_box(hello.get("facts"), spec=spec, uid=self._uid, runtime=verify.BUBBLEWRAP))
+        verify.refuse(
+            verify.check_box(hello.get("facts"), spec=spec, uid=self._uid, runtime=verify.BUBBLEWRAP),
+            hint=HINT,
+        )
         await self._check_once(spec)
 
     async def _launched(self, spec: SandboxSpec) -> None:
@@ -258,9 +263,14 @@ class _Box:
             return
         name, digest = setup.options.marker or (None, None)
         reply = await self.client.facts(name)
-        _refuse(verify.check_probe(reply, spec=spec, runtime=verify.BUBBLEWRAP, marker=digest))
-        if setup.options.image and (faults := verify.image_faults(reply)):
-            raise ImageError(f"the image {setup.options.image} {', '.join(faults)}")
+        verify.refuse_probed(
+            reply,
+            spec=spec,
+            runtime=verify.BUBBLEWRAP,
+            marker=digest,
+            image=setup.options.image,
+            hint=HINT,
+        )
         setup.checked.add(key)
 
     async def _post_mortem(self) -> Death:
@@ -282,14 +292,4 @@ def _demand(spec: SandboxSpec, host: Host) -> None:
             hint="sandbox-skills doctor --engine bubblewrap tells what to change on this host; bubblewrap.without "
             "in the settings names what sandboxes may do without",
             lost=missing,
-        )
-
-
-def _refuse(lost: Sequence[Lost]) -> None:
-    if lost:
-        raise GuaranteeError(
-            "the sandbox does not hold what it must: "
-            + "; ".join(f"{row.guarantee}: {row.reason}" for row in lost),
-            hint="sandbox-skills doctor --engine bubblewrap",
-            lost=[str(row.guarantee) for row in lost],
         )
