@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -14,7 +15,6 @@ import zipfile
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
-import anyio
 import pytest
 
 from sandbox_skills.catalog import LockFile
@@ -52,7 +52,7 @@ def wait_until_none_has(text: str) -> None:
 def fetch(root: Path, source: str) -> Path:
     library = Library(root, Trust(LockFile(root.parent / "skills.lock")))
     with library.incoming() as incoming:
-        return library.place(anyio.run(library.fetch, parse_source(source, base=root.parent), incoming))
+        return library.place(asyncio.run(library.fetch(parse_source(source, base=root.parent), incoming)))
 
 
 def test_git_with_its_helpers_ends_with_the_process_that_was_killed(tmp_path: Path) -> None:

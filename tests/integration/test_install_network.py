@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import os
@@ -14,7 +15,6 @@ from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
-import anyio
 import pytest
 
 from sandbox_skills.catalog import LockFile
@@ -173,7 +173,7 @@ def add(tmp_path: Path) -> Iterator[Callable[..., Path]]:
         library = Library(root, trust, limits)
         with library.incoming() as incoming:
             source = parse_source(text, path, base=tmp_path)
-            return library.place(anyio.run(library.fetch, source, incoming))
+            return library.place(asyncio.run(library.fetch(source, incoming)))
 
     yield run
     left = [entry.name for entry in root.iterdir() if entry.name.startswith(".")] if root.exists() else []

@@ -40,6 +40,8 @@ def engine_at(place: Path, store: SkillStore, data_dir: Path, *, seconds: float 
             skills_dir=store.mount_dir,
             marker=store.marker(),
             timeout_seconds=seconds,
+            # A socket goes with whoever gave up, and the daemon makes no box without it: this one it does make.
+            channel="attach",
         )
     )
 
