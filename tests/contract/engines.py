@@ -12,4 +12,7 @@ LIMITED = [
 ]
 """Those whose workspace has a size. `attached` is Docker, spoken to over the attached stream instead of a socket."""
 
+ENFORCING = [engine for engine in LIMITED if engine != "fake"]
+"""Those that isolate: what they promise, the kernel keeps."""
+
 ALL = [*LIMITED, "local"]
