@@ -119,6 +119,22 @@ class TestTalking:
         program.close_stdin()
         assert (await ended(program)).result is not None
 
+    @pytest.mark.parametrize(
+        ("argv", "prompt"),
+        [(("python3",), ">>>"), (("node",), ">"), (("python3", "-c", "breakpoint()"), "(Pdb)")],
+    )
+    async def test_a_greeting_is_no_question_and_the_prompt_below_it_is(
+        self, programs: Programs, argv: tuple[str, ...], prompt: str
+    ) -> None:
+        program = await started(programs, *argv)
+        asked: list[str] = []
+        async with asyncio.timeout(10):
+            while not asked or asked[-1] != prompt:
+                poll = await program.poll(yield_seconds=0)
+                asked += [poll.interaction.hint] if poll.interaction is not None else []
+                await asyncio.sleep(0.01)
+        assert set(asked) == {prompt}
+
     async def test_a_question_and_a_menu_are_told_apart(self, programs: Programs) -> None:
         text = 'read -p "Name: " name; select x in apple pear; do echo "$name takes $x"; break; done'
         program = await started(programs, "bash", "-c", text)

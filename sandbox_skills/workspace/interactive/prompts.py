@@ -18,10 +18,17 @@ MENU_ENTRIES = 2
 HINT_CHARACTERS = 200
 """What a hint shows of a line: a question, and not a page."""
 
+LAST_CHARACTERS = 1000
+"""Of a long line its end is looked at: a question stands there, and a search stays short."""
+
 MENU_ENTRY = re.compile(r"\s*[(\[]?\d{1,3}[.)\]]\s+\S")
 
+_IMPERATIVE = r"(?:^|[.,;:!?(\[-]\s{0,3}|\b(?:please|to|and|or|then|now|must|should|can|may)\s{1,3})"
+"""What stands before a verb that asks: a log says "input file" and "unsupported type" too."""
+
 ASKS_FOR_NUMBER = re.compile(
-    r"\b(?:enter|choose|select|pick|type|input)\b.{0,60}\b(?:number|option|choice|item|index|\d+\s*(?:-|\.\.|to)\s*\d+)\b"
+    rf"{_IMPERATIVE}(?:enter|choose|select|pick|type|input)\b.{{0,60}}"
+    r"\b(?:number|option|choice|item|index|\d+\s*(?:-|\.\.|to)\s*\d+)\b"
     r"|\b(?:your|make a) (?:choice|selection)\b"
     r"|#\?$",  # what the `select` of a shell asks with
     re.IGNORECASE,
@@ -29,14 +36,25 @@ ASKS_FOR_NUMBER = re.compile(
 
 ASKS_FOR_ANSWER = re.compile(
     r"[:?]$"
-    r"|\b(?:press|hit)\b.{0,20}\b(?:enter|return|key)\b"
-    r"|\btype\b"
+    rf"|{_IMPERATIVE}(?:press|hit)\b.{{0,20}}\b(?:enter|return|key)\b"
+    rf"|{_IMPERATIVE}type\b"
     r"|[(\[]\s*y(?:es)?\s*/\s*no?\s*[)\]]",
     re.IGNORECASE,
 )
 
-READY = re.compile(r"(?:>|\.\.\.|[$#]|(?<!\d)%)$")
-"""What interpreters and shells end their prompts with; they leave that line open. A progress in percent does too."""
+_LEAVING = r"to (?:quit|exit|leave|abort|cancel|stop|interrupt)"
+
+TELLS_OF_COMMANDS = re.compile(
+    r"\b(?:type|enter)\b.{1,80}\b(?:for\b.{0,40}\b(?:information|help|hints|details|usage|commands|list)"
+    rf"|{_LEAVING}|to (?:search|clear|see|list|view|show|get|toggle))\b"
+    rf"|\b{_LEAVING}\b.{{1,40}}\btype\b"
+    r"|\bfor (?:help|details|more)\b.{0,40}\btype\b",
+    re.IGNORECASE,
+)
+"""What interpreters greet with, before they show the prompt: `Type "help" for more information.`"""
+
+READY = re.compile(r"^\.{3}$|^\([\w+-]{1,20}\)$|(?:(?<![=*-]{2})>|(?<!#)[$#]|(?<!\d)%)$")
+"""What interpreters and shells end their prompts with; they leave that line open. Bars of progress end so too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +75,7 @@ def detect(lines: Sequence[str], partial: str) -> Interaction | None:
     `partial` is the line that has not ended: a shell's prompt counts only there.
     """
     recent = [line.rstrip() for line in (*lines, partial)[-WINDOW:]]
-    last = next((line for line in reversed(recent) if line), "")
+    last = next((line for line in reversed(recent) if line), "")[-LAST_CHARACTERS:]
     kind = _kind(recent, last, unended=bool(partial.strip()))
     return Interaction(kind, last.strip()[:HINT_CHARACTERS]) if kind else None
 
@@ -65,10 +83,11 @@ def detect(lines: Sequence[str], partial: str) -> Interaction | None:
 def _kind(recent: Sequence[str], last: str, *, unended: bool) -> Literal["prompt", "selection"] | None:
     if ASKS_FOR_NUMBER.search(last):
         return "selection"
-    if unended and READY.search(
-        last
-    ):  # before the menu: what stands above a shell's prompt was printed by a program
+    if unended and READY.search(last):
+        # Before the menu: what stands above a shell's prompt was printed by a program.
         return "prompt"
     if sum(bool(MENU_ENTRY.match(line)) for line in recent) >= MENU_ENTRIES:
         return "selection"
+    if TELLS_OF_COMMANDS.search(last) and not last.endswith((":", "?")):
+        return None
     return "prompt" if ASKS_FOR_ANSWER.search(last) else None

@@ -61,6 +61,15 @@ def test_a_menu_or_the_wish_for_a_number_is_a_selection(text: str) -> None:
         "(1) one\n(2) two\n>",
         "(Pdb) who?",
         "1. only one\nName: ",
+        "Type 'yes' to confirm",
+        "Please type the name of the branch\n",
+        "To go on, press Enter\n",
+        "Type a word, or type q to quit: ",
+        "Press any key to exit...",
+        "[root@box ~]# ",
+        "=> ",
+        "(gdb) ",
+        "(Pdb) ",
     ],
 )
 def test_a_question_is_a_prompt(text: str) -> None:
@@ -82,10 +91,38 @@ def test_a_question_is_a_prompt(text: str) -> None:
         "1. one step\nworking on it",
         "Name: \nthanks",
         "typed nothing",
+        "content type text/html",
+        "TypeError: unsupported operand type(s) for +\n",
+        "reading input file, item 3\n",
+        "Downloading...",
+        "[=======>",
+        "########",
     ],
 )
 def test_anything_else_is_neither(text: str) -> None:
     assert kind(text) is None
+
+
+GREETINGS = (
+    'Type "help", "copyright", "credits" or "license" for more information.',
+    "Type 'copyright', 'credits' or 'license' for more information",
+    'Type ".help" for more information.',
+    'Enter ".help" for usage hints.',
+    'Type "help" for help.',
+    "Type 'help;' or '\\h' for help. Type '\\c' to clear the current input statement.",
+    'Type "apropos word" to search for commands related to "word".',
+    "Type 'q()' to quit R.",
+    "For details type `warranty'.",
+    "Type help() for interactive help, or help(object) for help about object.",
+    "(Press CTRL+C to quit)",
+    "To exit, press Ctrl+C again or Ctrl+D or type .exit",
+)
+
+
+@pytest.mark.parametrize("text", GREETINGS)
+def test_a_greeting_that_names_commands_asks_for_nothing(text: str) -> None:
+    assert kind(f"Interpreter 1.0\n{text}\n") is None
+    assert kind(f"Interpreter 1.0\n{text}\n> ") == "prompt"
 
 
 def test_a_menu_that_has_scrolled_away_is_none() -> None:
