@@ -2,7 +2,7 @@
 
 from sandbox_skills.telemetry.audit import AuditEvent, AuditLog, RunStatus
 from sandbox_skills.telemetry.audit_file import AuditFile
-from sandbox_skills.telemetry.events import ToolResponse
+from sandbox_skills.telemetry.events import ResponseStatus, ToolResponse
 from sandbox_skills.telemetry.redact import REDACTED, redacted_argv, redacted_env
 from sandbox_skills.telemetry.redaction import NOTHING, Redaction, StreamRedactor
 from sandbox_skills.telemetry.secret_forms import MIN_SECRET
@@ -16,6 +16,7 @@ __all__ = [
     "AuditFile",
     "AuditLog",
     "Redaction",
+    "ResponseStatus",
     "RunStatus",
     "StreamRedactor",
     "ToolResponse",

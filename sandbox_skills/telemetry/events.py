@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+ResponseStatus = Literal["ok", "rejected", "sandbox_error", "cancelled", "failed"]
+"""`ok`: it was done. `rejected`: nothing was started. `cancelled`: it was given up. `failed`: none of the others."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolResponse:
     """A `tool.response` event: one call of a tool and what it changed of the conversation's state.
@@ -20,7 +24,7 @@ class ToolResponse:
 
     tool: str
     call_id: str
-    status: Literal["ok", "rejected", "sandbox_error"]
+    status: ResponseStatus
     state_delta: Mapping[str, str] = field(default_factory=dict[str, str])
     code: str = ""
     seconds: float = 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import anyio
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sandbox_skills.catalog.manifest_json import JsonObject
     from sandbox_skills.engines.base import OutputSink
     from sandbox_skills.policy import Decision
+    from sandbox_skills.telemetry import ResponseStatus
     from sandbox_skills.toolsets.base import Conversation, Status, Subject, Tool, ToolCall, Toolset
 
 logger = logging.getLogger(__name__)
@@ -41,12 +42,41 @@ _MAX_NAME = 128
 """Characters of an unknown tool's name that are repeated to the model."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A call under way, and the event that it ends with."""
+
+    call: ToolCall
+    conversation: Conversation
+    started: float
+
+    @property
+    def tool(self) -> str:
+        """The name as it may be shown: a model can call a tool whatever it likes."""
+        return one_line(self.call.name, _MAX_NAME)
+
+    def response(
+        self, status: ResponseStatus, *, code: str, state_delta: Mapping[str, str] | None = None
+    ) -> ToolResponse:
+        """Returns what is told of the call once it is over."""
+        return ToolResponse(
+            tool=self.tool,
+            call_id=self.call.id,
+            status=status,
+            state_delta=state_delta or {},
+            code=code,
+            seconds=round(time.monotonic() - self.started, 6),
+            tenant=self.conversation.tenant,
+            session=self.conversation.id,
+        )
+
+
 class Toolbox:
     """The tools that one agent has. Every call gets exactly one result; only a cancel raises.
 
-    Raises SettingsError where two toolsets have a tool of one name. `on_response` hears of every call. `canonical`
-    returns the own name of a skill that is called by its id, and any other text as it is; it may block. No
-    result has what `redaction` takes out.
+    Raises SettingsError where two toolsets have a tool of one name. `on_response` hears of every call, of one that is
+    cancelled too. `canonical` returns the own name of a skill that is called by its id, and any other text as it is;
+    it may block. No result has what `redaction` takes out.
     """
 
     def __init__(
@@ -97,25 +127,18 @@ class Toolbox:
 
         `approved` says that a person has allowed this call.
         """
-        started = time.monotonic()
-        with span("tool.call", tool=one_line(call.name, _MAX_NAME)):
-            result = await self._answer(
-                call, CallContext(conversation, call.id, on_output), approved=approved
-            )
-        result = self._redacted(result)
+        asked = _Asked(call, conversation, time.monotonic())
+        try:
+            with span("tool.call", tool=asked.tool):
+                context = CallContext(conversation, call.id, on_output)
+                result = self._redacted(await self._answer(call, context, approved=approved))
+        except BaseException as error:
+            given_up = isinstance(error, anyio.get_cancelled_exc_class())
+            status: ResponseStatus = "cancelled" if given_up else "failed"
+            self._on_response(asked.response(status, code=type(error).__name__))
+            raise
         conversation.apply(result.state_delta)
-        self._on_response(
-            ToolResponse(
-                tool=one_line(call.name, _MAX_NAME),
-                call_id=call.id,
-                status=result.status,
-                state_delta=result.state_delta,
-                code=result.code,
-                seconds=round(time.monotonic() - started, 6),
-                tenant=conversation.tenant,
-                session=conversation.id,
-            )
-        )
+        self._on_response(asked.response(result.status, code=result.code, state_delta=result.state_delta))
         return result
 
     def _redacted(self, result: ToolResult) -> ToolResult:

@@ -61,6 +61,11 @@ class Plain:
         return ToolResult({"refused": error.message, "hint": error.hint}, display=error.message)
 
 
+class Broken(Plain):
+    async def call(self, call: ToolCall, context: CallContext) -> ToolResult:
+        raise ValueError("no number")
+
+
 class Hooked(Plain):
     def run_started(self, conversation: Conversation) -> Mapping[str, str]:
         return {"turn": "began"}
@@ -243,6 +248,20 @@ class TestTold:
         ]
         assert {(one.tenant, one.session) for one in told} == {("t", "c")}
         assert told[0].recorded().state_delta == {"said": ""}
+
+    async def test_one_that_is_cancelled_and_one_that_breaks_are_told_too(self) -> None:
+        told: list[ToolResponse] = []
+        telling = box(on_response=told.append)
+        conversation = talk()
+        with anyio.move_on_after(0.05):
+            await telling.call(ToolCall("a", {"wait": "60", "say": "hi"}, "1"), conversation)
+        with pytest.raises(ValueError, match="no number"):
+            await box(Broken("one", "a"), on_response=told.append).call(ToolCall("a", {}, "2"), conversation)
+        assert [(one.call_id, one.status, one.code) for one in told] == [
+            ("1", "cancelled", "CancelledError"),
+            ("2", "failed", "ValueError"),
+        ]
+        assert conversation.state == {}
 
     @pytest.mark.parametrize("status", ["ok", "sandbox_error"])
     async def test_no_result_log_or_state_has_a_secret(
