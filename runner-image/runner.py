@@ -59,7 +59,7 @@ from collections import deque
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from functools import lru_cache, partial
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -253,20 +253,24 @@ class Fields:
 
     def texts(self, name: str) -> list[str]:
         """Returns a list of strings."""
-        values: list[object] = self._get(name, list)
-        return [checked_text(value) for value in values]
+        values: list[str] = self._get(name, list)
+        check_texts(values)
+        return values
 
     def pairs(self, name: str) -> list[tuple[str, str]]:
         """Returns a list of pairs of strings."""
         values: list[Any] = self._get(name, list)
         if any(type(pair) is not list or len(pair) != 2 for pair in values):  # noqa: PLR2004  a pair has two
             raise Refused("bad_request", f"{name} is not a list of pairs")
-        return [(checked_text(first), checked_text(second)) for first, second in values]
+        pairs = [(first, second) for first, second in values]
+        check_texts(chain.from_iterable(pairs))
+        return pairs
 
     def mapping(self, name: str) -> dict[str, str]:
         """Returns an object of strings."""
-        values: dict[str, object] = self._get(name, dict)
-        return {checked_text(key): checked_text(value) for key, value in values.items()}
+        values: dict[str, str] = self._get(name, dict)
+        check_texts(chain(values, values.values()))
+        return values
 
     def flag(self, name: str) -> bool:
         """Returns a boolean."""
@@ -294,16 +298,25 @@ class Fields:
         return inner
 
 
-def checked_text(value: object) -> str:
+def checked_text(value: str) -> str:
     """Returns `value` if it is a string that the kernel can take; raises Refused."""
-    if not isinstance(value, str) or "\0" in value:
-        raise Refused("bad_request", "a text is of the wrong type or contains NUL")
-    if not value.isascii():
+    check_texts((value,))
+    return value
+
+
+def check_texts(values: Iterable[str]) -> None:
+    """Raises Refused unless all are strings that the kernel can take; joined, which looks at all of them at once."""
+    try:
+        text = "".join(values)
+    except TypeError:
+        raise Refused("bad_request", "a text is of the wrong type") from None
+    if "\0" in text:
+        raise Refused("bad_request", "a text contains NUL")
+    if not text.isascii():
         try:
-            os.fsencode(value)
+            os.fsencode(text)
         except UnicodeEncodeError:
             raise Refused("bad_request", "a text cannot be encoded") from None
-    return value
 
 
 # --- Channel --------------------------------------------------------------------------------------------------------
@@ -429,6 +442,31 @@ class Workspace:
 
     def __init__(self, root: str) -> None:
         self._root = os.open(root, DIRECTORY)
+        self._asked: tuple[tuple[str, ...], tuple[tuple[str, str], ...]] = ((), ())
+        self._seen: frozenset[object] = frozenset()
+
+    def make(self, dirs: Sequence[str], links: Sequence[tuple[str, str]]) -> None:
+        """Makes the places that a run is to find; those that `look` has seen since are there."""
+        seen, self._seen = self._seen, frozenset()
+        self._asked = tuple(dirs), tuple(links)
+        for path in dict.fromkeys(prefix for wanted in dirs for prefix in prefixes(wanted)):
+            if path not in seen:
+                self._ensure(path)
+        for link in links:
+            if link not in seen:
+                self.link(*link)
+
+    def look(self) -> None:
+        """Notes which of the places last asked for are there, while nothing runs and nobody waits.
+
+        A file that is uploaded meanwhile takes the place of no directory, and that of a link it keeps. Most runs ask
+        for the same places: looking at them took 0.2 ms of a warm run's 3 (measured).
+        """
+        dirs, links = self._asked
+        paths = dict.fromkeys(prefix for wanted in dirs for prefix in prefixes(wanted))
+        there = {path for path in paths if self._is_directory(path)}
+        self._seen = frozenset(path for path in there if there.issuperset(prefixes(path)))
+        self._seen |= frozenset(link for link in links if self._is_link(*link))
 
     @contextmanager
     def directory(self, names: Sequence[str], *, make: bool = False) -> Generator[int]:
@@ -469,12 +507,16 @@ class Workspace:
             raise Refused("not_a_file", f"{shown(path)} is not a regular file")
         return descriptor
 
-    def ensure(self, paths: Iterable[str]) -> None:
-        """Makes the directories that are not there; costs one look at each that is."""
-        for path in dict.fromkeys(prefix for wanted in paths for prefix in prefixes(wanted)):
-            if not self._is_directory(path):
-                with self.directory(segments(path), make=True):
-                    pass
+    def _ensure(self, path: str) -> None:
+        """Makes a directory that is not there, below one that is; costs one look at one that is."""
+        if self._is_directory(path):
+            return
+        *above, name = segments(path)
+        with self.directory(above) as directory:
+            try:
+                os.mkdir(name, 0o755, dir_fd=directory)
+            except FileExistsError:
+                os.close(self.enter(directory, name))
 
     def _is_directory(self, path: str) -> bool:
         try:
@@ -1062,10 +1104,20 @@ class Counters:
         root = "/sys/fs/cgroup"
         self._oom = Counter(b"oom_kill", f"{root}/memory.events", f"{root}/memory/memory.oom_control")
         self._pids = Counter(b"max", f"{root}/pids.events", f"{root}/pids/pids.events")
+        self._resting: tuple[int | None, int | None] | None = None
 
     def read(self) -> tuple[int | None, int | None]:
         """Returns the out-of-memory kills and the refused forks so far."""
         return self._oom.read(), self._pids.read()
+
+    def look(self) -> None:
+        """Reads them for the next run, while nothing runs that they could count."""
+        self._resting = self.read()
+
+    def at_start(self) -> tuple[int | None, int | None]:
+        """Returns what `read` does, or what `look` has read since the last start."""
+        resting, self._resting = self._resting, None
+        return resting or self.read()
 
 
 # --- Runs -----------------------------------------------------------------------------------------------------------
@@ -1497,7 +1549,7 @@ class Run:
         self.started = time.monotonic()
         self.cpu_due = self.started
         self._counters = counters
-        self._counted = counters.read()
+        self._counted = counters.at_start()
         self._left = order.output
         self._terminal: Terminal | None = None
         with OWN_SCORE.raised():
@@ -2133,6 +2185,7 @@ class Runner:
             self._hello()
             self._channel.flush()
             warm_up()
+            self._counters.look()
             gc.freeze()  # what is there by now stays, and need not be looked at again and again
             while not self._ending:
                 self._channel.flush()
@@ -2299,15 +2352,17 @@ class Runner:
         self._tidied = False
 
     def _tidy(self) -> None:
-        """Removes what runs left in the kernel: nobody waits for it any more, and no run was taken up since.
+        """Removes what runs left in the kernel, and looks at what the next run wants to know: nobody waits for it.
 
-        Such objects do not tell whose they are, so they stay while any run lives. Only pid 1 has a namespace of its
-        own.
+        Such objects do not tell whose they are, so they stay while any run lives. Only pid 1 has namespaces of its own,
+        where nothing happens between two runs but what the host asks for.
         """
         if not self._tidied and not self._runs:
             self._tidied = True
             if os.getpid() == 1:
                 clear_ipc()
+                self._counters.look()
+                self._workspace.look()
 
     # What the host asks
 
@@ -2323,9 +2378,7 @@ class Runner:
         self._channel.send(Kind.DONE, ref, b"{}")
 
     def _make_places(self, fields: Fields) -> None:
-        self._workspace.ensure(fields.texts("dirs"))
-        for path, target in fields.pairs("links"):
-            self._workspace.link(path, target)
+        self._workspace.make(fields.texts("dirs"), fields.pairs("links"))
 
     def _unprepared(self, fields: Fields) -> str | None:
         """Makes what a run is to find in the workspace; returns why it could not, which does not stop the run."""
@@ -2533,7 +2586,7 @@ DIRECTORIES = ("skills", "work", "work/inputs", "work/.venv", "runs", "out", "ho
 
 def make_directories(workspace: str) -> None:
     """Makes the workspace's own directories, with none of it being a link."""
-    Workspace(workspace).ensure(DIRECTORIES)
+    Workspace(workspace).make(DIRECTORIES, ())
 
 
 PROTOCOL_EXIT = 3

@@ -117,7 +117,7 @@ class RunnerClient:
 
     async def put(self, path: PurePosixPath, chunks: AsyncIterator[bytes], *, mode: int = 0o644) -> int:
         patience = Patience(ANSWER_SECONDS)
-        body = {"path": str(below_workspace(path)), "mode": mode}
+        body = {"path": below_workspace(path), "mode": mode}
         with self.link.asked(PutRequest()) as request:
             request.send(Kind.PUT, body)
             async for chunk in chunks:
@@ -132,7 +132,7 @@ class RunnerClient:
     @asynccontextmanager
     async def get(self, path: PurePosixPath, *, max_bytes: int) -> AsyncGenerator[AsyncIterator[bytes]]:
         patience = Patience(ANSWER_SECONDS, size=max_bytes)
-        body = {"path": str(below_workspace(path)), "max_bytes": max_bytes}
+        body = {"path": below_workspace(path), "max_bytes": max_bytes}
         with self.link.asked(GetRequest(max_bytes)) as request:
             request.send(Kind.GET, body)
             await self.link.waited(request.arrived(), patience)
@@ -230,6 +230,6 @@ def _order(
 def _places(dirs: Sequence[PurePosixPath], links: Mapping[PurePosixPath, PurePosixPath]) -> dict[str, Any]:
     """Returns what a PREPARE or a RUN says of places; raises PathEscapeError for one outside the workspace."""
     return {
-        "dirs": [str(below_workspace(path)) for path in dirs],
-        "links": [[str(below_workspace(path)), str(target)] for path, target in links.items()],
+        "dirs": [below_workspace(path) for path in dirs],
+        "links": [[below_workspace(path), str(target)] for path, target in links.items()],
     }

@@ -11,6 +11,7 @@ import itertools
 import signal
 import time
 from contextlib import asynccontextmanager
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from sandbox_skills.engines.arguments import below_workspace, check_command, check_terminal
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from collections.abc import (
         Collection as AbstractCollection,
     )
-    from pathlib import PurePosixPath
 
     from sandbox_skills.engines.base import FileSink, OutputSink, Process, Sandbox
     from sandbox_skills.engines.fake_programs import Program
@@ -176,7 +176,7 @@ class FakeSandbox:
 
     async def put(self, path: PurePosixPath, chunks: AsyncIterator[bytes], *, mode: int = 0o644) -> int:
         self._living()
-        target = below_workspace(path)
+        target = PurePosixPath(below_workspace(path))
         data = bytearray()
         async for chunk in chunks:
             data += chunk
@@ -189,7 +189,7 @@ class FakeSandbox:
     @asynccontextmanager
     async def get(self, path: PurePosixPath, *, max_bytes: int) -> AsyncGenerator[AsyncIterator[bytes]]:
         self._living()
-        data = self._files.get(below_workspace(path))
+        data = self._files.get(PurePosixPath(below_workspace(path)))
         if data is None:
             raise InputError(f"no such file: {path}")
 

@@ -179,7 +179,8 @@ class WorkspaceManager:
         else:
             ready = ready_run(staged, host, request, self._rules)
         if staged is not None:
-            self.remember(staged, memory, ready.skill)
+            assert host is not None
+            memory.remember(staged, host, ready.skill)
         if not request.inputs:
             return ready
         context = InputContext(

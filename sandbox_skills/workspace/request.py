@@ -98,6 +98,8 @@ def within_ceiling(limits: Limits, timeout: float, ceiling: float) -> tuple[Limi
 
 def below(limits: Limits, ceilings: RunLimits) -> Limits:
     """Returns limits none of which is above the ceilings."""
+    if ceilings == _NO_CEILINGS:
+        return limits
     cpu = limits.cpu_seconds
     return replace(
         limits,
@@ -107,6 +109,8 @@ def below(limits: Limits, ceilings: RunLimits) -> Limits:
         stderr_bytes=_lower(limits.stderr_bytes, ceilings.stderr_bytes),
     )
 
+
+_NO_CEILINGS = RunLimits()
 
 N = TypeVar("N", int, float)
 

@@ -169,6 +169,26 @@ class TestOneRun:
             await box.run("pwd", cwd=cwd)
 
 
+class TestPlaces:
+    """Places that were there when a run ended are taken for there when the next one starts."""
+
+    LOOK = "cd $RUN_DIR && ls -d ../../out ../../work/inputs ../../home && readlink $SKILLS_DIR/tester"
+
+    async def test_each_run_finds_what_the_last_one_removed(self, box: Box) -> None:
+        found = f"../../home\n../../out\n../../work/inputs\n{box.staged.box_path}\n"
+        for damage in ("true", "rm -rf ../out ../work ../home ../skills", "true"):
+            assert await box.says(f"cd $WORK_DIR && {self.LOOK}; cd $WORK_DIR && {damage}") == found
+
+    async def test_nothing_is_made_through_a_link_that_the_last_run_left(self, box: Box) -> None:
+        await box.says("true")
+        await box.says("mkdir /tmp/far; rm -rf $WORKSPACE_DIR/runs; ln -s /tmp/far $WORKSPACE_DIR/runs")
+        result = await box.run("ls /tmp/far")
+        assert (result.outcome.stdout, any("not be made ready" in note for note in result.notes)) == (
+            b"",
+            True,
+        )
+
+
 class TestOutputs:
     async def test_bytes_have_a_type_and_a_size_and_no_text(self, box: Box) -> None:
         result = await box.run(
