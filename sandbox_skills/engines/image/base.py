@@ -29,6 +29,9 @@ REGISTRY_BASE = f"debian:{SUITE}-slim"
 BOOTSTRAP_REPOSITORY = "sandbox-skills-base"
 """Every base that we made from packages is tagged in this repository."""
 
+LABEL_BOOTSTRAP = "sandbox-skills.bootstrap"
+"""Is on every one of them: whatever else is tagged so is somebody's own."""
+
 UNUSED_IN_A_BOX = ("/usr/share/man/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/doc/*")
 """What Debian's slim images leave out too: a third of the size, and nobody reads it there."""
 
@@ -146,7 +149,7 @@ def _bootstrap(
     with tempfile.TemporaryDirectory(dir=cache_dir, prefix="base-") as folder:
         tar = Path(folder) / "base.tar"
         bootstrap_tar(request.sources.packages, tar, progress)
-        daemon.import_tar(tar, tag)
+        daemon.import_tar(tar, tag, LABEL_BOOTSTRAP)
     return tag
 
 

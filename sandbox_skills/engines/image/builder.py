@@ -16,6 +16,7 @@ from sandbox_skills.directories import make_private
 from sandbox_skills.engines import wire
 from sandbox_skills.engines.image.base import (
     BOOTSTRAP_REPOSITORY,
+    LABEL_BOOTSTRAP,
     REGISTRY_BASE,
     Base,
     BaseRequest,
@@ -191,7 +192,7 @@ def build(
 
 
 def prune_images(client: docker.APIClient, keep: Collection[str] = ()) -> list[str]:
-    """Removes images that builds of ours left; returns the tags and ids removed, sorted.
+    """Removes images that builds of ours left, which their labels say; returns the tags and ids removed, sorted.
 
     Kept: this version's images, those whose tag or id is in `keep`, the bases of all these, and what is in use.
     """
@@ -199,13 +200,19 @@ def prune_images(client: docker.APIClient, keep: Collection[str] = ()) -> list[s
     targets: tuple[Target, ...] = ("slim", "full")
     current = [read_sources(target) for target in targets]
     kept = {*keep, *(sources.tag for sources in current), *(bootstrap_tag(s.packages) for s in current)}
-    images = {tag: found for tag in daemon.tags(REPOSITORY) if (found := daemon.find(tag))}
+    images = _labelled(daemon, REPOSITORY, LABEL_CONTENT)
     doomed = [tag for tag, found in images.items() if kept.isdisjoint({tag, found.id})]
     kept |= {found.labels.get(LABEL_BASE, "") for tag, found in images.items() if tag not in doomed}
-    doomed += [tag for tag in daemon.tags(BOOTSTRAP_REPOSITORY) if tag not in kept]
+    doomed += [tag for tag in _labelled(daemon, BOOTSTRAP_REPOSITORY, LABEL_BOOTSTRAP) if tag not in kept]
     removed = [tag for tag in doomed if daemon.remove(tag)]
     removed += [stage for stage in daemon.leftover_stages(LABEL_TARGET) if daemon.remove(stage)]
     return sorted(removed)
+
+
+def _labelled(daemon: ImageDaemon, repository: str, label: str) -> dict[str, FoundImage]:
+    """Returns the tags of a repository whose image we made: a name alone anyone may give."""
+    found = {tag: daemon.find(tag) for tag in daemon.tags(repository)}
+    return {tag: image for tag, image in found.items() if image is not None and label in image.labels}
 
 
 def _build(

@@ -96,11 +96,12 @@ class ImageDaemon:
                 raise
         return True
 
-    def import_tar(self, tar: Path, tag: str) -> None:
-        """Makes an image of one layer from a root file system."""
+    def import_tar(self, tar: Path, tag: str, label: str) -> None:
+        """Makes an image of one layer from a root file system, with that label."""
         repository, _, name = tag.rpartition(":")
         with _errors("import the base image"):
-            self._api.import_image_from_file(str(tar), repository=repository, tag=name)
+            changes = [f"LABEL {label}=1"]
+            self._api.import_image_from_file(str(tar), repository=repository, tag=name, changes=changes)
 
     def registry_answers(self, reference: str) -> bool:
         """Tells whether the image's registry answers the daemon within REGISTRY_SECONDS and has it."""

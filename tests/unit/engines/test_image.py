@@ -51,6 +51,9 @@ OURS = FoundImage(
     "sha256:ours", (TAG,), labels(content_hash("slim")), {"PATH": "/bin"}, size=5, architecture="amd64"
 )
 
+MADE = FoundImage("sha256:made", labels={"sandbox-skills.bootstrap": "1"})
+"""A base that was made from packages."""
+
 
 class FakeDaemon:
     """A daemon's images in a dictionary."""
@@ -236,9 +239,9 @@ def test_pruning_keeps_this_version_what_is_asked_for_and_their_bases(daemon: Fa
         "sandbox-skills-runner:slim-1": replace(old, id="sha256:old"),
         "sandbox-skills-runner:slim-2": replace(old, id="sha256:used"),
         BASE: OURS,
-        "sandbox-skills-base:trixie-0": OURS,
-        "sandbox-skills-base:trixie-2": OURS,
-        bootstrap_tag(read_sources("full").packages): OURS,
+        "sandbox-skills-base:trixie-0": MADE,
+        "sandbox-skills-base:trixie-2": MADE,
+        bootstrap_tag(read_sources("full").packages): MADE,
         "mine": OURS,
     }
     daemon.in_use = {"sandbox-skills-runner:slim-2"}
@@ -248,6 +251,15 @@ def test_pruning_keeps_this_version_what_is_asked_for_and_their_bases(daemon: Fa
         "sandbox-skills-runner:slim-1",
         "sha256:stage",
     ]
+
+
+def test_pruning_leaves_what_only_has_a_name_like_ours(daemon: FakeDaemon) -> None:
+    daemon.images = {
+        "sandbox-skills-runner:slim-9": replace(OURS, labels={}),
+        "sandbox-skills-base:trixie-9": replace(OURS, labels={"sandbox-skills.target": "slim"}),
+        "sandbox-skills-runner-of-mine:slim-1": OURS,
+    }
+    assert prune_images(CLIENT) == []
 
 
 def test_an_image_of_the_users_own_is_present_missing_or_unfit(daemon: FakeDaemon) -> None:

@@ -48,8 +48,9 @@ class FakeDaemon:
         progress("pulling")
         self.did.append(f"pulled {reference}")
 
-    def import_tar(self, tar: Path, tag: str) -> None:
+    def import_tar(self, tar: Path, tag: str, label: str) -> None:
         assert tar.is_file()
+        assert label == "sandbox-skills.bootstrap"
         self.did.append(f"imported {tag}")
 
 

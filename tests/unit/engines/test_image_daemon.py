@@ -196,10 +196,11 @@ def test_a_failed_build_tells_its_last_lines() -> None:
     assert len(lines) == 21
 
 
-def test_a_base_is_imported_under_its_tag() -> None:
+def test_a_base_is_imported_under_its_tag_and_with_its_label() -> None:
     api = FakeApi(import_image_from_file="")
-    ImageDaemon(cast("docker.APIClient", api)).import_tar(Path("/b.tar"), "repo:tag")
-    assert api.asked["import_image_from_file"] == (("/b.tar",), {"repository": "repo", "tag": "tag"})
+    ImageDaemon(cast("docker.APIClient", api)).import_tar(Path("/b.tar"), "repo:tag", "ours")
+    asked = {"repository": "repo", "tag": "tag", "changes": ["LABEL ours=1"]}
+    assert api.asked["import_image_from_file"] == (("/b.tar",), asked)
 
 
 def test_leftover_stages_are_the_nameless_ones_of_ours() -> None:
