@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from sandbox_skills.errors import PathEscapeError
 from sandbox_skills.spec import CollectLimits
 from sandbox_skills.workspace.layout import WORKSPACE_VARIABLES
 from sandbox_skills.workspace.patterns import parse_patterns
@@ -114,15 +115,13 @@ def plan_outputs(
     """Returns what to collect: by `output_files` where one is not blank, else by `outputs`, else what lies in out/.
 
     No limit is above `ceiling`. `variables` may stand before a pattern; a run's own RUN_DIR must be added by the
-    caller. Raises PatternError and PathEscapeError.
+    caller. A pattern that leaves the workspace names no file there, and is a warning. Raises PatternError.
     """
     ceiling = ceiling or CollectLimits()
     if any(text.strip() for text in request.output_files):
-        patterns = parse_patterns(request.output_files, variables=variables)
-        return _plan_files(request, patterns, ceiling)
+        return _plan_files(request, _inside(request.output_files, variables), ceiling)
     if request.outputs is not None:
-        patterns = parse_patterns(request.outputs.globs, variables=variables)
-        return _plan_manifest(request, request.outputs, patterns, ceiling)
+        return _plan_manifest(request, request.outputs, _inside(request.outputs.globs, variables), ceiling)
     return OutputPlan(
         UNASKED_PATTERNS,
         CollectLimits(min(UNASKED_FILES, ceiling.files), ceiling.file_bytes, ceiling.total_bytes),
@@ -132,33 +131,52 @@ def plan_outputs(
     )
 
 
-def _plan_files(request: OutputRequest, patterns: tuple[str, ...], ceiling: CollectLimits) -> OutputPlan:
+class _Inside(NamedTuple):
+    """The patterns of the workspace, and warnings of those that leave it."""
+
+    patterns: tuple[str, ...]
+    left: tuple[str, ...]
+
+
+def _inside(texts: Sequence[str], variables: Mapping[str, str]) -> _Inside:
+    patterns: dict[str, None] = {}
+    left: list[str] = []
+    for text in texts:
+        try:
+            patterns |= dict.fromkeys(parse_patterns([text], variables=variables))
+        except PathEscapeError as error:
+            left.append(f"{error.message}: no file is taken from there")
+    return _Inside(tuple(patterns), tuple(left))
+
+
+def _plan_files(request: OutputRequest, asked: _Inside, ceiling: CollectLimits) -> OutputPlan:
     return OutputPlan(
-        patterns,
+        asked.patterns,
         ceiling,
         inline=not request.omit_inline,
         save=request.save_as_artifacts,
         name_prefix=request.artifact_prefix,
         warnings=(
             *_ignored(request, "outputs", reason="output_files is given"),
-            *_without_patterns(patterns, "output_files"),
+            *asked.left,
+            *_without_patterns(asked.patterns, "output_files"),
         ),
     )
 
 
 def _plan_manifest(
-    request: OutputRequest, outputs: OutputSpec, patterns: tuple[str, ...], ceiling: CollectLimits
+    request: OutputRequest, outputs: OutputSpec, asked: _Inside, ceiling: CollectLimits
 ) -> OutputPlan:
     ignored = _ignored(
         request, "save_as_artifacts", "artifact_prefix", reason="outputs has its own save and name_template"
     )
     return OutputPlan(
-        patterns,
+        asked.patterns,
         outputs.limits(ceiling),
         inline=outputs.inline and not request.omit_inline,
         save=outputs.save,
         name_prefix=outputs.name_template,
-        warnings=(*ignored, *_without_patterns(patterns, "outputs.globs")),
+        warnings=(*ignored, *asked.left, *_without_patterns(asked.patterns, "outputs.globs")),
     )
 
 

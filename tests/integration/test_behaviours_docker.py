@@ -9,6 +9,7 @@ import pytest
 
 from sandbox_skills.artifacts import LocalArtifactStore
 from sandbox_skills.errors import (
+    ArtifactNameError,
     ArtifactNotFoundError,
     CommandError,
     InputError,
@@ -17,8 +18,10 @@ from sandbox_skills.errors import (
 )
 from sandbox_skills.spec import KIB, MIB, CollectLimits, Exited, Limits, SandboxLimits, SandboxSpec, Signalled
 from sandbox_skills.workspace.input_refs import InputRef
+from sandbox_skills.workspace.inputs import Input
 from sandbox_skills.workspace.manager import RunRequest, Services, Shell, WorkspaceManager
 from sandbox_skills.workspace.output_spec import OutputRequest, OutputSpec
+from sandbox_skills.workspace.upload_names import upload_names
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -260,8 +263,10 @@ class TestOutputs:
             result = await box.run("true", wanted=wanted)
             assert names(result) == ["out/x"]
             assert set(result.skipped) == {"out/l", "out/broken", "out/etc"}
-        with pytest.raises(PathEscapeError):
-            await box.run("true", "../x")
+        for wanted in (OutputRequest(("../x",)), OutputRequest(outputs=OutputSpec(globs=("../x",)))):
+            result = await box.run("true", wanted=wanted)
+            assert (names(result), result.outcome.ok) == ([], True)
+            assert "'../x' contains '..'" in report(result).warnings[0]
 
     async def test_pipes_and_holes_neither_block_nor_fill_anything(self, box: Box) -> None:
         result = await box.run(
@@ -307,6 +312,44 @@ class TestInputs:
     async def test_a_file_of_the_skill_is_found_at_inputs(self, box: Box) -> None:
         ref = InputRef("skill://tester/scripts/msg.txt", "inputs/m.txt")
         assert await box.says("cat inputs/m.txt", inputs=(ref,)) == "message"
+
+    async def test_references_of_artifacts_end_with_their_version(self, box: Box) -> None:
+        for version in range(3):
+            await box.artifacts.save("item", f"v{version}".encode(), tenant=TENANT)
+        for name in ("tail@", "bad@v1", "a@b@c", "a@b"):
+            await box.artifacts.save(name, f"of {name}".encode(), tenant=TENANT)
+        found = {
+            ref: await box.says("cat work/x", inputs=(InputRef(f"artifact://{ref}", "work/x"),))
+            for ref in ("item@1", "item", "tail@", "bad@v1", "a@b@c", "a@b@0")
+        }
+        assert found == {
+            "item@1": "v1",
+            "item": "v2",
+            "tail@": "of tail@",
+            "bad@v1": "of bad@v1",
+            "a@b@c": "of a@b@c",
+            "a@b@0": "of a@b",
+        }
+        with pytest.raises(ArtifactNameError):
+            await box.run("true", inputs=(InputRef("artifact://@3"),))
+
+    async def test_foreign_names_of_uploads_are_harmless_ones_in_the_box(
+        self, box: Box, tmp_path: Path
+    ) -> None:
+        (tmp_path / "upload").write_text("uploaded")
+        foreign = ("../notes.txt", "C:\\tmp\\notes.txt", "", ".", "..", "/", "a\nb;rm -rf $HOME")
+        given = tuple(Input(tmp_path / "upload", f"inputs/{name}") for name in upload_names(foreign))
+        names_there = await box.says("ls work/inputs", inputs=given)
+        assert names_there.splitlines() == [
+            "ab;rm -rf $HOME",
+            "notes.txt",
+            "notes_2.txt",
+            "upload",
+            "upload_2",
+            "upload_3",
+            "upload_4",
+        ]
+        assert await box.says("cat 'inputs/notes.txt' inputs/upload_4") == "uploadeduploaded"
 
     async def test_a_pinned_artifact_stays(self, box: Box) -> None:
         for data in (b"v0", b"v1"):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 
 from sandbox_skills.engines.docker import DockerEngine, DockerEngineOptions
-from sandbox_skills.errors import SandboxLostError
+from sandbox_skills.errors import ProgramNotFoundError, SandboxLostError
 from sandbox_skills.spec import MIB, Command, Exited, Limits, SandboxSpec, Stopped, TerminalSize
 from sandbox_skills.workspace.interactive import InteractivePrograms
 from sandbox_skills.workspace.interactive.lines import MAX_LINES
@@ -151,6 +151,18 @@ class TestTalking:
         assert poll.result is not None
         assert poll.result.ending == Exited(0)
 
+    async def test_one_that_has_ended_asks_for_nothing(self, programs: Programs) -> None:
+        text = "printf '1) one\n2) two\nChoose: '; read x; printf 'Continue?'; read y; printf 'Bye?'"
+        program = await started(programs, "bash", "-c", text)
+        for pattern, kind in ((r"Choose: $", "selection"), (r"Continue\?$", "prompt")):
+            asked = (await said(program, pattern)).interaction
+            assert asked is not None
+            assert asked.kind == kind
+            await program.write("1", submit=True)
+        poll = await ended(program)
+        assert (poll.status, poll.interaction) == ("exited", None)
+        assert poll.text.endswith("Bye?")
+
     async def test_a_password_is_asked_for_and_not_shown(self, programs: Programs) -> None:
         text = 'import getpass; print(len(getpass.getpass("Password: ")))'
         program = await started(programs, "python3", "-c", text)
@@ -286,6 +298,23 @@ class TestEnding:
         assert poll.text.endswith("bye\n")
         assert poll.result is not None
         assert poll.result.ending == Exited(3)
+
+    async def test_one_that_was_killed_is_unknown_and_one_that_ended_is_after_its_time(
+        self, engine: Engine
+    ) -> None:
+        async with (
+            engine.open(SandboxSpec()) as sandbox,
+            InteractivePrograms["Outcome"](sandbox, kept_seconds=0.3) as programs,
+        ):
+            sleeper = await started(programs, "sleep", "5")
+            assert await programs.kill(sleeper.id) == "killed"
+            with pytest.raises(ProgramNotFoundError):
+                programs.get(sleeper.id)
+            program = await started(programs, "true")
+            await ended(program)
+            await asyncio.sleep(0.4)
+            with pytest.raises(ProgramNotFoundError, match="no program of that id"):
+                programs.get(program.id)
 
     async def test_an_orphan_that_holds_the_terminal_dies_with_its_program(self, engine: Engine) -> None:
         async with opened(engine) as (programs, sandbox):

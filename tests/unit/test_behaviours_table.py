@@ -45,3 +45,10 @@ def test_every_behaviour_is_numbered_once_and_shown() -> None:
 
 def test_four_behaviours_differ_on_purpose() -> None:
     assert [int(number) for number, text, _ in ROWS if "**Differs on purpose**" in text] == [19, 26, 37, 39]
+
+
+def test_every_behaviour_is_shown_over_docker() -> None:
+    over_docker = ("B::", "T::", "W::", "S::", "P::", "integration/")
+    assert [
+        int(number) for number, _, shown in ROWS if not any(f"`{one}" in shown for one in over_docker)
+    ] == []

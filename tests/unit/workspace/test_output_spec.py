@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from sandbox_skills.errors import PathEscapeError
 from sandbox_skills.spec import KIB, MIB, CollectLimits, Exited, FoundFile, Signalled, Stopped
 from sandbox_skills.workspace.layout import WORKSPACE_VARIABLES
 from sandbox_skills.workspace.output_rules import (
@@ -217,10 +216,16 @@ def test_05_22_a_request_that_names_no_file_collects_none_and_says_so(
     assert plan.warnings == (f"{field} names no file",)
 
 
-def test_05_23_a_pattern_that_leaves_the_workspace_is_an_error_in_both_styles() -> None:
-    for request in (OutputRequest(output_files=["../x"]), OutputRequest(outputs=spec(globs=["../x"]))):
-        with pytest.raises(PathEscapeError):
-            plan_outputs(request)
+@pytest.mark.parametrize("text", ["../x", "out/../../x", "/etc/passwd", "$OUTPUT_DIR/../../x"])
+def test_05_23_a_pattern_that_leaves_the_workspace_names_no_file_in_both_styles(text: str) -> None:
+    texts = [text, "out/*"]
+    for request in (OutputRequest(output_files=texts), OutputRequest(outputs=spec(globs=texts))):
+        plan = plan_outputs(request)
+        assert plan.patterns == ("out/*",)
+        (warning,) = plan.warnings
+        assert warning.endswith(": no file is taken from there")
+    alone = plan_outputs(OutputRequest(output_files=[text]))
+    assert (alone.patterns, len(alone.warnings)) == ((), 2)
 
 
 def test_05_25_patterns_are_normalised_in_both_styles() -> None:
