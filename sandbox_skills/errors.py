@@ -10,6 +10,7 @@
     │  ├─ SkillChangedError            a pinned skill that is not what was pinned, with the files
     │  ├─ SourceError                  a source of skills that cannot be fetched or unpacked
     │  ├─ ScriptNotFoundError          a script that the skill does not have
+    │  ├─ SuiteError                   a file of test cases that cannot be read, with every violation
     │  ├─ ToolCallError                arguments that a tool does not take, with every violation
     │  │  └─ ToolDefinitionError       a tool that cannot be defined as asked
     │  ├─ ToolNotFoundError            no tool of that name was defined
@@ -159,6 +160,23 @@ class ScriptNotFoundError(RequestError):
     """The skill has no such script."""
 
     code = "script_not_found"
+
+
+class SuiteError(RequestError):
+    """A file of test cases that is none; carries every violation. Nothing of any suite was run."""
+
+    code = "suite_invalid"
+
+    def __init__(self, path: str, violations: Sequence[Violation], *, hint: str = "") -> None:
+        super().__init__("\n".join(f"{_place(path, one)}: {one}" for one in violations), hint=hint)
+        self.path = path
+        self.violations = tuple(violations)
+
+
+def _place(path: str, violation: Violation) -> str:
+    """Returns where it is as compilers write it, so that editors and terminals lead there."""
+    numbers = (violation.line, violation.column)
+    return ":".join([path, *(str(number) for number in numbers if number is not None)])
 
 
 class ToolCallError(RequestError):
