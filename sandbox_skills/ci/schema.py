@@ -15,7 +15,10 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _PLACEHOLDER: JsonObject = {"type": "string", "pattern": r"^\{\{\s*[A-Za-z_]\w*\s*\}\}$"}
 """What a case with a matrix may have in place of a number or a boolean."""
 
-_FILLED = frozenset({"integer", "number", "boolean"})
+_FILLED = frozenset({"integer", "number", "boolean", "array"})
+
+_TEXT: tuple[JsonValue, ...] = ("string", "number", "boolean")
+"""What may stand where text is meant: without quotes it is the text that it is written as."""
 
 
 def suite_schema() -> JsonObject:
@@ -30,6 +33,8 @@ def _with_placeholders(value: JsonValue) -> JsonValue:
     if not isinstance(value, dict):
         return value
     inner = {key: _with_placeholders(one) for key, one in value.items()}
+    if inner.get("type") == "string" and not inner.keys() & {"enum", "const", "pattern"}:
+        return {**inner, "type": [*_TEXT]}
     if inner.get("type") not in _FILLED:
         return inner
     about: JsonObject = {key: inner.pop(key) for key in ("title", "description", "default") if key in inner}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from sandbox_skills.ci.expect import AnyJson, Expect, Strict
 from sandbox_skills.spec import Guarantee  # noqa: TC001  # pydantic reads it
 
-CheckName = Literal["valid", "syntax", "help", "tools", "references", "network"]
+CheckName = Literal["valid", "syntax", "help", "tools", "references"]
 """The checks that every skill gets without a case."""
 
 Reason = Annotated[str, Field(min_length=3)]
@@ -24,16 +24,18 @@ class FileSource(Strict):
     content: str | None = None
     path: str | None = None
 
-    @model_validator(mode="before")
-    @classmethod
-    def _short(cls, value: object) -> object:
-        return {"content": value} if isinstance(value, str) else value
-
     @model_validator(mode="after")
     def _one(self) -> FileSource:
         if (self.content is None) == (self.path is None):
             raise ValueError("give either content or path")
         return self
+
+
+def _file_source(value: object) -> object:
+    return {"content": value} if isinstance(value, str) else value
+
+
+TextOrFile = Annotated[FileSource, BeforeValidator(_file_source, json_schema_input_type=str | FileSource)]
 
 
 class InputSource(Strict):
@@ -71,7 +73,7 @@ class Case(Strict):
     stdin: str | None = None
     env: dict[str, str] = Field(default_factory=dict[str, str])
     cwd: str = ""
-    files: dict[str, FileSource] = Field(default_factory=dict[str, FileSource])
+    files: dict[str, TextOrFile] = Field(default_factory=dict[str, FileSource])
     inputs: tuple[InputSource, ...] = ()
     limits: CaseLimits = CaseLimits()
     engine: EngineNeeds = EngineNeeds()

@@ -36,7 +36,7 @@ def validate(options: GlobalOptions, paths: Sequence[Path], *, strict: bool, sar
         max_directories=options.settings().skills.max_directories,
     )
     if sarif is not None:
-        _write_sarif(report, sarif)
+        write_sarif(report, sarif)
     if options.as_json:
         print_json({**_counts(report), "findings": [_as_dict(finding) for finding in report.findings]})
     elif report.findings:
@@ -49,7 +49,8 @@ def validate(options: GlobalOptions, paths: Sequence[Path], *, strict: bool, sar
     return FAILED if report.count(Severity.ERROR) else 0
 
 
-def _write_sarif(report: Report, file: Path) -> None:
+def write_sarif(report: Report, file: Path) -> None:
+    """Writes the findings for code-review tools; raises InputError."""
     log = sarif_log(
         ((finding.path, finding.diagnostic) for finding in report.findings),
         version=version("sandbox-skills"),

@@ -7,7 +7,12 @@ the user's word. `config/settings.yaml` shows every setting with its reason.
 """
 
 from sandbox_skills.settings.docker_connection import docker_connection
-from sandbox_skills.settings.environment import caller_environment, current_directory, read_env_file
+from sandbox_skills.settings.environment import (
+    caller_environment,
+    current_directory,
+    job_summary_file,
+    read_env_file,
+)
 from sandbox_skills.settings.load import load_settings
 from sandbox_skills.settings.model import DockerSettings, Settings, default_data_dir, setting_names
 from sandbox_skills.settings.secrets import secret_values
@@ -20,6 +25,7 @@ __all__ = [
     "current_directory",
     "default_data_dir",
     "docker_connection",
+    "job_summary_file",
     "load_settings",
     "read_env_file",
     "secret_values",

@@ -34,6 +34,12 @@ def current_directory() -> Path:
         ) from error
 
 
+def job_summary_file(environ: Mapping[str, str] | None = None) -> Path | None:
+    """Returns the file whose Markdown GitHub shows beside a job, None where this is no step of one."""
+    name = process_environment(environ).get("GITHUB_STEP_SUMMARY")
+    return Path(name) if name else None
+
+
 def caller_environment(names: Iterable[str], environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Returns the named variables of the caller's environment; raises InputError for one that is not set."""
     variables = process_environment(environ)

@@ -1,0 +1,137 @@
+"""The checks that every skill gets without a case; each can be switched off, with a reason."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from sandbox_skills.catalog import ManifestOptions, Severity, load_manifest
+from sandbox_skills.catalog.resources import open_skill_file
+from sandbox_skills.ci.expect import Expect
+from sandbox_skills.ci.observed import Failure
+from sandbox_skills.ci.references import missing_files
+from sandbox_skills.ci.suite import Case, CaseLimits
+from sandbox_skills.ci.syntax import MAX_SCRIPTS, SECONDS, kind_of, syntax_command
+from sandbox_skills.ci.trial import SMOKE, Looked, Sandboxed, Skipped, Trial
+from sandbox_skills.errors import RequestError
+from sandbox_skills.install.validate import validate
+from sandbox_skills.toolsets.builtin_names import BUILTIN_TOOLS
+from sandbox_skills.workspace.manager import Script
+from sandbox_skills.workspace.paths import open_root
+from sandbox_skills.workspace.skill_tree import StageLimits, scan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sandbox_skills.catalog import SkillSpec
+    from sandbox_skills.ci.suite import CheckName, SmokeChoice
+    from sandbox_skills.ci.trial import Work
+
+HELP_SECONDS = 10.0
+"""A script that takes longer to tell what it does is not usable."""
+
+MAX_HELP = 50
+"""Scripts of one skill whose `--help` is asked for, each in a sandbox of its own."""
+
+_READ_BYTES = 256 * 1024
+"""Of a script, to see whether it has a help: the parser is set up near the top."""
+
+_HAS_HELP = re.compile(
+    rb"--help|argparse|\bclick\b|\btyper\b|docopt|\bfire\.Fire|parseArgs|commander|yargs|Getopt::Long|optparse"
+)
+"""What a script has that knows `--help`: the option itself, or a library that adds it."""
+
+_NO_SCRIPTS = frozenset({"node_modules", "tests", "test", "vendor"})
+"""Folders whose files nobody starts by hand."""
+
+
+def smoke_trials(spec: SkillSpec, choice: SmokeChoice) -> Iterator[Trial]:
+    """Yields the usual checks of a skill that loads. Blocking: reads its scripts."""
+    for check, name, work in _checks(spec):
+        reason = choice.off.get(check)
+        yield Trial(
+            spec.name,
+            Path(spec.dir),
+            f"{SMOKE}{name}",
+            work if reason is None else Skipped(reason),
+            spec.path,
+        )
+
+
+def broken_trial(folder: Path, file: str) -> Trial:
+    """Returns the check that a folder fails whose SKILL.md does not load."""
+    return Trial(folder.name, folder, f"{SMOKE}valid", Looked(partial(_faults, folder)), file)
+
+
+def _checks(spec: SkillSpec) -> Iterator[tuple[CheckName, str, Work]]:
+    yield "valid", "valid", Looked(partial(_faults, Path(spec.dir)))
+    yield "tools", "tools load", Looked(partial(_tool_faults, spec))
+    yield "references", "files that are named are there", Looked(partial(missing_files, spec))
+    scripts = _scripts(spec)
+    if scripts:
+        yield "syntax", "scripts can be read", _syntax(scripts)
+    for path in [path for path in scripts if _has_help(spec, path)][:MAX_HELP]:
+        yield "help", f"{path} --help", _help(path)
+
+
+def _faults(folder: Path) -> tuple[Failure, ...]:
+    try:
+        report = validate([folder])
+    except RequestError as error:
+        return (Failure("valid", error.message),)
+    return tuple(
+        Failure(
+            "valid",
+            f"{Path(found.path).name}:{found.diagnostic.line or 1}: {found.diagnostic}. {found.diagnostic.fix}",
+        )
+        for found in report.findings
+        if found.diagnostic.severity is Severity.ERROR
+    )
+
+
+def _tool_faults(spec: SkillSpec) -> tuple[Failure, ...]:
+    manifest = load_manifest(spec, ManifestOptions(reserved=BUILTIN_TOOLS))
+    return tuple(
+        Failure("tools", f"tools.json:{found.line or 1}: {found}. {found.fix}")
+        for found in manifest.diagnostics
+        if found.severity is Severity.ERROR
+    )
+
+
+def _scripts(spec: SkillSpec) -> list[PurePosixPath]:
+    """Returns the scripts of a skill by their endings; none where it cannot be staged, which `valid` tells."""
+    try:
+        with open_root(Path(spec.dir).resolve()) as root_fd:
+            entries = scan(root_fd, StageLimits()).entries
+    except (RequestError, OSError):
+        return []
+    files = (entry.path for entry in entries if entry.kind == "file")
+    return [path for path in files if kind_of(path) and not _NO_SCRIPTS.intersection(path.parts)][
+        :MAX_SCRIPTS
+    ]
+
+
+def _syntax(scripts: list[PurePosixPath]) -> Sandboxed:
+    case = Case(
+        name="syntax", run="the syntax check", limits=CaseLimits(wall_seconds=SECONDS), expect=Expect(exit=0)
+    )
+    return Sandboxed(case, syntax_command(scripts))
+
+
+def _help(path: PurePosixPath) -> Sandboxed:
+    limits = CaseLimits(wall_seconds=HELP_SECONDS)
+    case = Case(name="help", script=str(path), args=("--help",), limits=limits, expect=Expect(exit=0))
+    return Sandboxed(case, Script(str(path), ("--help",)))
+
+
+def _has_help(spec: SkillSpec, path: PurePosixPath) -> bool:
+    """Whether a script that is meant to be started knows `--help`, as far as its text shows."""
+    if len(path.parts) > 1 and path.parts[0] != "scripts":
+        return False
+    try:
+        with open(open_skill_file(spec.dir, str(path)), "rb") as file:  # noqa: PTH123  # a descriptor
+            return _HAS_HELP.search(file.read(_READ_BYTES)) is not None
+    except (RequestError, OSError):
+        return False
