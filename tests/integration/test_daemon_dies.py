@@ -1,31 +1,29 @@
-"""A daemon of our own, beside the one that everybody uses, killed in the middle of a run."""
+"""A daemon of our own, ended in the middle of a run and started again."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import secrets
-import shutil
 import signal
-import subprocess
 import time
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-import docker
-import docker.errors
 import pytest
-import requests.exceptions
 
 from sandbox_skills.engines.docker import DockerEngine, DockerEngineOptions
 from sandbox_skills.engines.docker_client import DockerConnection
 from sandbox_skills.engines.image import image_tag
-from sandbox_skills.errors import EngineUnavailableError, SandboxLostError
-from sandbox_skills.spec import Command, SandboxSpec
+from sandbox_skills.engines.pool import PooledEngine
+from sandbox_skills.errors import EngineUnavailableError, SandboxLostError, SessionLostError
+from sandbox_skills.spec import Command, Exited, SandboxSpec
+from sandbox_skills.workspace.manager import RunRequest, Shell, WorkspaceManager
+from sandbox_skills.workspace.sessions import SessionManager
+from tests.own_daemon import OwnDaemon
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import docker
 
     from sandbox_skills.workspace.staging import SkillStore
 
@@ -37,81 +35,15 @@ pytestmark = [
     pytest.mark.timeout(240),
 ]
 
-START_SECONDS = 60.0
+BACK_SECONDS = 60.0
+"""The pool tries again within 30 s, and a box on a daemon that has just come up takes a while."""
+
+HELLO = RunRequest(Shell("cat SKILL.md"))
 
 
-class OwnDaemon:
-    """A second dockerd, in mount and network namespaces of its own: it would delete the first one's bridge."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._cgroup = f"sandbox-skills-test-{secrets.token_hex(4)}"
-        self.socket = folder / "s"
-        argv = [
-            "unshare",
-            "-m",
-            "-n",
-            "dockerd",
-            "--bridge=none",
-            "--iptables=false",
-            f"--host=unix://{self.socket}",
-        ]
-        argv += [f"--data-root={folder}/data", f"--exec-root={folder}/exec", f"--pidfile={folder}/pid"]
-        argv += [f"--cgroup-parent=/{self._cgroup}"]
-        with (folder / "log").open("wb") as log:
-            self.process = subprocess.Popen(argv, stdout=log, stderr=log)
-        self.client = self._answering()
-
-    def _answering(self) -> docker.APIClient:
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            with suppress(docker.errors.DockerException, requests.exceptions.ConnectionError):
-                return docker.APIClient(f"unix://{self.socket}", version="auto")
-            log = (self._folder / "log").read_text(errors="replace")
-            assert self.process.poll() is None, log
-            assert time.monotonic() < deadline, log
-            time.sleep(0.1)
-
-    def load(self, image: Iterable[bytes]) -> None:
-        """Takes an image as another daemon saves it."""
-        self.client.load_image(image)  # type: ignore[no-untyped-call]  # in the stubs
-
-    def kill(self) -> None:
-        """Kills the daemon as the kernel would for want of memory."""
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-
-    def close(self) -> None:
-        """Ends what the daemon started, found by the directory that is its alone."""
-        self.client.close()
-        self.kill()
-        while left := self._processes():
-            for pid in left:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(0.05)
-        for folder in sorted(Path("/sys/fs/cgroup").glob(f"**/{self._cgroup}/**/"), reverse=True):
-            with suppress(OSError):
-                folder.rmdir()
-        shutil.rmtree(self._folder / "data")
-
-    def _processes(self) -> list[int]:
-        mine = os.fsencode(self._folder)
-        return [
-            int(path.parent.name) for path in Path("/proc").glob("[0-9]*/cmdline") if mine in _bytes(path)
-        ]
-
-
-def _bytes(path: Path) -> bytes:
-    with suppress(OSError):
-        return path.read_bytes()
-    return b""
-
-
-@pytest.fixture
-def own_daemon(tmp_path: Path, daemon: docker.APIClient) -> Iterator[OwnDaemon]:
-    (tmp_path / "own").mkdir()
-    own = OwnDaemon(tmp_path / "own")
+@pytest.fixture(scope="module")
+def one_daemon(tmp_path_factory: pytest.TempPathFactory, daemon: docker.APIClient) -> Iterator[OwnDaemon]:
+    own = OwnDaemon(tmp_path_factory.mktemp("own"))
     try:
         own.load(daemon.get_image(image_tag("slim")))
         yield own
@@ -119,10 +51,17 @@ def own_daemon(tmp_path: Path, daemon: docker.APIClient) -> Iterator[OwnDaemon]:
         own.close()
 
 
-async def test_a_run_whose_daemon_dies_is_lost_and_leaving_is_clean(
-    own_daemon: OwnDaemon, store: SkillStore, tmp_path: Path
-) -> None:
-    engine = DockerEngine(
+@pytest.fixture
+def own_daemon(one_daemon: OwnDaemon) -> OwnDaemon:
+    """A daemon that answers, with the image and without containers."""
+    if not one_daemon.alive:
+        one_daemon.start()
+    return one_daemon
+
+
+@pytest.fixture
+def engine(own_daemon: OwnDaemon, store: SkillStore, tmp_path: Path) -> DockerEngine:
+    return DockerEngine(
         DockerEngineOptions(
             data_dir=tmp_path / "state",
             connection=DockerConnection(f"unix://{own_daemon.socket}"),
@@ -130,12 +69,17 @@ async def test_a_run_whose_daemon_dies_is_lost_and_leaving_is_clean(
             marker=store.marker(),
         )
     )
+
+
+async def test_a_run_whose_daemon_dies_is_lost_and_leaving_is_clean(
+    own_daemon: OwnDaemon, engine: DockerEngine, tmp_path: Path
+) -> None:
     async with engine.open(SandboxSpec()) as sandbox:
         run = asyncio.ensure_future(sandbox.run(Command(("sleep", "120"), env={"PATH": "/usr/bin:/bin"})))
         await asyncio.sleep(0.5)
         assert not run.done()
         started = time.monotonic()
-        own_daemon.kill()
+        own_daemon.end()
         with pytest.raises(SandboxLostError):
             await run
         assert not sandbox.alive
@@ -146,3 +90,44 @@ async def test_a_run_whose_daemon_dies_is_lost_and_leaving_is_clean(
     await engine.aclose()
     # The record stays, so that whoever reaps next knows whose box that was.
     assert len(list((tmp_path / "state/instances").iterdir())) == 1
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
+async def test_all_goes_on_with_the_same_objects_when_the_daemon_is_back(
+    own_daemon: OwnDaemon, engine: DockerEngine, store: SkillStore, tmp_path: Path, how: signal.Signals
+) -> None:
+    skill = tmp_path / "skill"
+    skill.mkdir()
+    (skill / "SKILL.md").write_text("hello", encoding="utf-8")
+    async with PooledEngine(engine, SandboxSpec(), size=1) as pool:
+        manager = WorkspaceManager(pool, store)
+        async with SessionManager(manager) as sessions:
+            session = await sessions.open("s", tenant="t")
+            staged = await session.stage(skill)
+            assert (await session.run(staged, HELLO)).outcome.stdout == b"hello"
+            run = asyncio.ensure_future(session.run(staged, RunRequest(Shell("sleep 120"))))
+            await asyncio.sleep(0.5)
+            await asyncio.to_thread(own_daemon.end, how)
+            with pytest.raises(SessionLostError):
+                await run
+            with pytest.raises(EngineUnavailableError) as away:
+                await manager.run(skill, HELLO, tenant="t")
+            assert away.value.hint
+            with pytest.raises(SandboxLostError):
+                await sessions.open("s", tenant="t")
+            with pytest.raises(EngineUnavailableError):
+                await sessions.open("another", tenant="t")
+
+            await asyncio.to_thread(own_daemon.start)
+            assert (await manager.run(skill, HELLO, tenant="t")).outcome.ending == Exited(0)
+            session = await sessions.open("another", tenant="t")
+            assert (await session.run(await session.stage(skill), HELLO)).outcome.stdout == b"hello"
+            async with asyncio.timeout(BACK_SECONDS):
+                while pool.idle < 1:  # noqa: ASYNC110  # nobody is told, and a refill that fails is tried again
+                    await asyncio.sleep(0.1)
+            await engine.reap(())
+            # What the daemon had when it ended is gone: there are the pool's box and the session's.
+            assert len(own_daemon.client.containers(all=True)) == 2
+    assert own_daemon.client.containers(all=True) == []
+    # A box that was asked for in the moment of the end may come for all that we know, so that our record stays.
+    assert len(list((tmp_path / "state/instances").iterdir())) <= 1
