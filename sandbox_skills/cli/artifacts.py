@@ -16,7 +16,7 @@ from sandbox_skills.cli.event_loop import run_async
 from sandbox_skills.cli.streams import OutputClosedError
 from sandbox_skills.cli.terminal import err, out, print_json
 from sandbox_skills.cli.text import aligned, counted, harmless_line
-from sandbox_skills.errors import OutputError, RequestError
+from sandbox_skills.errors import ArtifactNotFoundError, OutputError, RequestError
 from sandbox_skills.spec import LOCAL_TENANT
 from sandbox_skills.wiring import artifact_store
 
@@ -53,7 +53,8 @@ def get_artifact(
         why = "--json has stdout for itself" if options.as_json else "an artifact is not fit for a terminal"
         raise RequestError(f"{why}: name a file with -o")
     store = artifact_store(options.settings())
-    artifact = run_async(fetched(store, name, version, output, force=force))
+    with _not_found_told(name):
+        artifact = run_async(fetched(store, name, version, output, force=force))
     if options.as_json:
         print_json({**artifact.as_dict(), "saved": str(output)})
     elif output is not None:
@@ -67,13 +68,31 @@ def remove_artifact(options: GlobalOptions, name: str, *, version: int | None, e
     """Removes one version, or every one where that was said."""
     name, version = _named(name, version)
     if every == (version is not None):
-        raise RequestError("say which: either --version N or --all")
-    removed = run_async(artifact_store(options.settings()).delete(name, version, tenant=LOCAL_TENANT))
+        raise RequestError(
+            "say which: either --version N or --all",
+            hint="sandbox-skills artifacts list --all NAME tells them",
+        )
+    store = artifact_store(options.settings())
+    with _not_found_told(name):
+        removed = run_async(store.delete(name, version, tenant=LOCAL_TENANT))
     if options.as_json:
         print_json([artifact.as_dict() for artifact in removed.artifacts])
     else:
         out.print(f"{len(removed.artifacts)} removed ({counted(removed.bytes, 'byte')})")
     return 0
+
+
+@contextmanager
+def _not_found_told(name: str) -> Generator[None]:
+    """Adds to an error of nothing found what to look at next."""
+    try:
+        yield
+    except ArtifactNotFoundError as error:
+        error.hint = "sandbox-skills artifacts list --all tells what is there"
+        _, at, version = name.rpartition("@")
+        if at and version.isdecimal():
+            error.hint += f"; a version is named by --version {version}, or as {SCHEME}{name}"
+        raise
 
 
 def _named(name: str, version: int | None) -> tuple[str, int | None]:

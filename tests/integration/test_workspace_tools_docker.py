@@ -154,6 +154,22 @@ async def test_output_is_head_and_tail_around_a_mark(agent: Agent) -> None:
     assert len(told["output"].encode()) <= 32 * KIB
 
 
+async def test_reasons_of_a_failure_are_named_beside_what_was_printed(agent: Agent) -> None:
+    line = "python3 -c 'import requests'; curl -sS https://api.example.org; no-such-tool"
+    told = await agent.run(line)
+    kinds = [str(text).rpartition(": ")[0] for text in told["warnings"]]
+    assert kinds == [
+        "module_missing: requests",
+        "network_disabled: api.example.org",
+        "command_missing: no-such-tool",
+    ]
+    assert "No module named 'requests'" in told["stderr"]
+    assert (await agent.told("workspace_exec", command="env -S nothere"))["warnings"][0].startswith(
+        "interpreter_missing: nothere"
+    )
+    assert "warnings" not in await agent.run(f"({line}) ; true")
+
+
 async def test_a_small_window_keeps_both_ends_and_a_smaller_one_the_beginning(
     docker_engine: Engine, store: SkillStore, skills: Path
 ) -> None:

@@ -87,7 +87,7 @@ def warnings(result: RunResult) -> tuple[str, ...]:
     found += [f"{path} is not returned: {reason}" for path, reason in result.skipped.items()]
     found += result.report.warnings if result.report is not None else ()
     found += result.notes
-    found += [hint.advice if not hint.subject else f"{hint.subject}: {hint.advice}" for hint in result.hints]
+    found += [f"{hint}: {hint.advice}" for hint in result.hints]
     return tuple(dict.fromkeys(found))
 
 

@@ -232,3 +232,19 @@ def test_what_cannot_be_meant_is_an_error_and_changes_nothing(
     assert (done.code, done.json["error"]["code"]) == (2, code)
     assert len(cli("artifacts", "list", "--all", "--json").json) == 1
     assert not list(home.iterdir())
+
+
+@pytest.mark.parametrize("command", [("get", "-o", "f"), ("rm", "--all")])
+@pytest.mark.parametrize(
+    ("name", "more"), [("y", ""), ("x@0", "--version 0, or as artifact://x@0"), ("@3", "--version 3")]
+)
+def test_what_is_not_there_is_told_with_where_to_look(
+    cli: Cli, save: Save, command: tuple[str, ...], name: str, more: str
+) -> None:
+    save("x", b"1")
+    verb, *options = command
+    done = cli("artifacts", verb, name, *options, "--json")
+    assert done.json["error"]["code"] == "artifact_not_found"
+    hint = done.json["error"]["hint"]
+    assert hint.startswith("sandbox-skills artifacts list --all tells what is there")
+    assert more in hint
