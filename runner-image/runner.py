@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 # --- Protocol: spelt again from sandbox_skills/engines/wire.py, compared by a test ----------------------------------
 
 VERSION = "1"
-PROTOCOL = 3
+PROTOCOL = 4
 HEADER = struct.Struct("!BII")
 MAX_DATA = 256 * 1024
 MAX_JSON = 2 * 1024 * 1024
@@ -105,7 +105,7 @@ class Kind(IntEnum):
     STDERR = 69
     ENDED = 70
     DATA = 71
-    FILE = 72
+    FILES = 72
     END = 73
     FACTS_REPLY = 74
     ERROR = 75
@@ -174,6 +174,15 @@ OOM_SCORE = 1000
 
 CONTAINER_SCORE = 500
 """What engines give the container: the lowest that a runner can go back to where the host sets that floor."""
+
+BATCH_FILES = 64
+"""Small files that are sent as one: a header and a turn for each would take longer than its bytes."""
+
+BATCH_BYTES = 64 * 1024
+"""What the files of a batch have together, and more than a small file has."""
+
+BATCH_CHARACTERS = 16 * 1024
+"""What their paths have together: far below the longest JSON, even where each character is an escape."""
 
 TRANSFER_STEPS = 64
 """Frames one transfer may send in a turn: small files go in batches, and a cancel is still seen at once."""
@@ -501,11 +510,7 @@ class Workspace:
         """Opens a regular file for reading; raises Refused or OSError for anything else."""
         *above, name = segments(path)
         with self.directory(above) as directory:
-            descriptor = os.open(name, READABLE, dir_fd=directory)
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise Refused("not_a_file", f"{shown(path)} is not a regular file")
-        return descriptor
+            return open_regular(directory, name)[0]
 
     def _ensure(self, path: str) -> None:
         """Makes a directory that is not there, below one that is; costs one look at one that is."""
@@ -618,6 +623,16 @@ class Credit:
             limit -= len(data)
             self.left -= len(data)
             yield data
+
+    def share(self, data: bytes) -> Iterator[bytes]:
+        """Yields bytes that were read before, as `read` does those of a file."""
+        while data:
+            if not self.left:
+                yield b""
+                continue
+            part, data = data[: self.left], data[self.left :]
+            self.left -= len(part)
+            yield part
 
 
 class Transfer:
@@ -752,6 +767,65 @@ class CollectLimits:
         self.total_bytes = fields.count("total_bytes")
 
 
+class Batch:
+    """Small files that are sent together, already read."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, int, int, int]] = []
+        self.contents: list[bytes] = []
+        self._bytes = 0
+        self._characters = 0
+
+    def takes(self, path: str, size: int) -> bool:
+        """Tells whether there is room for one more; an empty batch has room for any small one."""
+        too_large = self._bytes + size > BATCH_BYTES or self._characters + len(path) > BATCH_CHARACTERS
+        return not self.rows or not (too_large or len(self.rows) >= BATCH_FILES)
+
+    def add(self, row: tuple[str, int, int, int], content: bytes) -> None:
+        """Adds a file as it was read, which may be shorter than it was a moment before."""
+        path, _, mode, take = row
+        length = len(content)
+        self.rows.append(row if length == take else (path, length, mode, length))
+        self.contents.append(content)
+        self._bytes += length
+        self._characters += len(path)
+
+
+class OpenFolder:
+    """The directory of the last file that was opened: most files of a collection lie beside each other."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._path: str | None = None
+        self._descriptor = -1
+
+    def open_file(self, path: str) -> tuple[int, os.stat_result]:
+        """Opens a regular file for reading; raises Refused or OSError for anything else."""
+        folder, _, name = path.rpartition("/")
+        if folder != self._path:
+            self.close()
+            with self._workspace.directory(folder.split("/") if folder else ()) as directory:
+                self._descriptor = os.dup(directory)
+            self._path = folder
+        return open_regular(self._descriptor, name)
+
+    def close(self) -> None:
+        """Closes the directory."""
+        if self._path is not None:
+            self._path = None
+            os.close(self._descriptor)
+
+
+def open_regular(directory: int, name: str) -> tuple[int, os.stat_result]:
+    """Opens a regular file for reading, following no link; raises Refused or OSError for anything else."""
+    descriptor = os.open(name, READABLE, dir_fd=directory)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise Refused("not_a_file", f"{shown(name)} is not a regular file")
+    return descriptor, status
+
+
 class Collection:
     """Finds the regular files that match, then sends them sorted by path."""
 
@@ -769,13 +843,19 @@ class Collection:
         self._limits_hit: set[str] = set()
         self._skipped: dict[str, str] = {}
         self._skipped_room = SKIPPED_CHARACTERS
+        self._folder = OpenFolder(workspace)
+        self._batch = Batch()
 
     def frames(self) -> Iterator[tuple[Kind, bytes] | None]:
-        """Yields FILE and DATA for each file, then END."""
+        """Yields FILES and DATA, many small files or one large one at a time, then END."""
         with self._workspace.directory(()) as root:
             yield from self._walk(root, "", self._patterns, 0)
-        for path in sorted(self._found, key=os.fsencode):
-            yield from self._send(path)
+        try:
+            for path in sorted(self._found, key=os.fsencode):
+                yield from self._send(path)
+            yield from self._send_batch()
+        finally:
+            self._folder.close()
         end = {"files": self._sent, "limits_hit": sorted(self._limits_hit), "skipped": self._skipped}
         yield Kind.END, pack(end)
 
@@ -843,29 +923,43 @@ class Collection:
             self._leave(path, "collected_files")
             return
         try:
-            descriptor = self._workspace.open_file(path)
+            descriptor, status = self._folder.open_file(path)
         except FileNotFoundError:  # gone since the walk, so it is no output
             return
         except (OSError, Refused):
             self._skip(path, "unreadable")
             return
         try:
-            yield from self._send_open(path, descriptor)
+            yield from self._send_open(path, descriptor, status)
         finally:
             os.close(descriptor)
 
-    def _send_open(self, path: str, descriptor: int) -> Iterator[tuple[Kind, bytes] | None]:
-        status = os.fstat(descriptor)
+    def _send_open(
+        self, path: str, descriptor: int, status: os.stat_result
+    ) -> Iterator[tuple[Kind, bytes] | None]:
         take = min(status.st_size, self._limits.file_bytes)
         if take > self._bytes_left:
             self._leave(path, "collected_bytes")
             return
         self._sent += 1
         self._bytes_left -= take
-        mode = stat.S_IMODE(status.st_mode) & 0o777
-        yield Kind.FILE, pack({"path": path, "size": status.st_size, "mode": mode, "take": take})
+        row = path, status.st_size, stat.S_IMODE(status.st_mode) & 0o777, take
+        if not self._batch.takes(path, take):
+            yield from self._send_batch()
+        if take <= BATCH_BYTES:
+            self._batch.add(row, os.read(descriptor, take) if take else b"")
+            return
+        yield Kind.FILES, pack({"files": [row]})
         for data in self._credit.read(descriptor, take):
             yield (Kind.DATA, data) if data else None
+
+    def _send_batch(self) -> Iterator[tuple[Kind, bytes] | None]:
+        batch, self._batch = self._batch, Batch()
+        if batch.rows:
+            yield Kind.FILES, pack({"files": batch.rows})
+            for data in self._credit.share(b"".join(batch.contents)):
+                yield (Kind.DATA, data) if data else None
+            yield None
 
     def _leave(self, path: str, limit: str) -> None:
         self._limits_hit.add(limit)

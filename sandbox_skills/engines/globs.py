@@ -33,8 +33,14 @@ class Glob:
 
     def matches(self, path: str) -> bool:
         """Whether the whole path matches, its names parted by single slashes."""
+        names = path.split("/")
+        if None not in self._segments:
+            pairs = zip(self._segments, names, strict=False)
+            return len(names) == len(self._segments) and all(
+                one.fullmatch(name) for one, name in pairs if one
+            )
         states = self._reached({0})
-        for name in path.split("/"):
+        for name in names:
             states = self._reached(self._after(states, name))
         return len(self._segments) in states
 

@@ -13,11 +13,15 @@ the host and names the request that a frame belongs to. Payloads are JSON object
     KILL     {reason}                                   (of a RUN: its ENDED follows; of a PUT, GET, COLLECT: ERROR)
     PUT      {path, mode}  CHUNK bytes…  CHUNKS_END     DONE {size}
     GET      {path, max_bytes}                          DATA bytes…, END {size, truncated}
-    COLLECT  {patterns, files, file_bytes, total_bytes} FILE {path, size, mode, take}, DATA bytes…, …, END {…}
+    COLLECT  {patterns, files, file_bytes, total_bytes} FILES {files: [[path, size, mode, take]]}, DATA bytes…, …,
+                                                        END {limits_hit, skipped}
     CREDIT   {bytes}                                    (GET and COLLECT send no more than they have credit for)
     FACTS                                               FACTS {…}
                                                         HELLO {…} once, ref 0, before anything else
                                                         ERROR {code, message} instead of any reply above
+
+The bytes of the files that one FILES names follow one another in DATA, `take` of each; of a single one there may come
+fewer, as it may shrink while it is read.
 
 STDIN goes as far as STDIN_CREDIT allows, which is granted as the program takes it, so that neither a cancel nor
 another run waits behind input that nobody reads. STDIN_CLOSED says that the program reads no more. With `tty`
@@ -42,7 +46,7 @@ from sandbox_skills.errors import RequestError, RunnerProtocolError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-PROTOCOL = 3
+PROTOCOL = 4
 """Both sides must speak the same number; the image is rebuilt when it changes."""
 
 HEADER = struct.Struct("!BII")
@@ -89,7 +93,7 @@ class Kind(IntEnum):
     STDERR = 69
     ENDED = 70
     DATA = 71
-    FILE = 72
+    FILES = 72
     END = 73
     FACTS_REPLY = 74
     ERROR = 75

@@ -307,7 +307,7 @@ class TestBreaches:
 
         async def box() -> None:
             ref = await double.heard(kind)
-            first = encode(Kind.FILE, ref, {"path": "a", "size": 9, "mode": 0, "take": 9})
+            first = encode(Kind.FILES, ref, {"files": [["a", 9, 0, 9]]})
             double.raw(first if kind is Kind.COLLECT else b"")
             flooding = Kind.STDOUT if kind is Kind.RUN else Kind.DATA
             await double.flood(encode(flooding, ref, bytes(MAX_DATA)))

@@ -82,7 +82,8 @@ def take(request: Request[Any], *frames: Frame) -> None:
 
 
 def file(path: object, length: int = 0, **changes: object) -> Frame:
-    return frame(Kind.FILE, {"path": path, "size": length, "mode": 0o644, "take": length, **changes})
+    row = {"path": path, "size": length, "mode": 0o644, "take": length, **changes}
+    return frame(Kind.FILES, {"files": [list(row.values())]})
 
 
 DATA = frame(Kind.DATA, b"abc")
@@ -195,7 +196,7 @@ class TestRun:
             take(request, frame(Kind.STDERR, b"x"))
         assert len(request.kept("stdout")) == 1000
 
-    @pytest.mark.parametrize("kind", [Kind.DATA, Kind.FILE, Kind.PONG, Kind.DONE, Kind.END, Kind.HELLO])
+    @pytest.mark.parametrize("kind", [Kind.DATA, Kind.FILES, Kind.PONG, Kind.DONE, Kind.END, Kind.HELLO])
     async def test_frames_of_other_requests_are_a_breach(self, kind: Kind) -> None:
         with pytest.raises(RunnerProtocolError):
             take(RunRequest(Limits(), None), frame(kind, {}))

@@ -231,14 +231,21 @@ class Host:
         caps = {"files": 100_000, "file_bytes": 1 << 30, "total_bytes": 1 << 30, **limits}
         self.send(Kind.COLLECT, ref, {"patterns": list(patterns), **caps})
         files: dict[str, tuple[dict[str, Any], bytearray]] = {}
-        content = bytearray()
+        awaited: list[tuple[int, bytearray]] = []
         while (frame := self.next(ref)).kind is not Kind.END:
-            if frame.kind is Kind.FILE:
-                content = bytearray()
-                announced = frame.json()
-                files[announced["path"]] = announced, content
+            if frame.kind is Kind.FILES:
+                awaited = []
+                for path, size, mode, take in frame.json()["files"]:
+                    content = bytearray()
+                    files[path] = {"path": path, "size": size, "mode": mode, "take": take}, content
+                    awaited.append((take, content))
             else:
-                content += frame.payload
+                data = frame.payload
+                for take, content in awaited:
+                    missing = take - len(content)
+                    content.extend(data[:missing])
+                    data = data[missing:]
+                assert not data
                 self.send(Kind.CREDIT, ref, {"bytes": len(frame.payload)})
         return Collected(frame.json(), {path: (head, bytes(data)) for path, (head, data) in files.items()})
 

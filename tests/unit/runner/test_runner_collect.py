@@ -193,7 +193,7 @@ def test_a_file_that_shrinks_meanwhile_ends_early(host: Host) -> None:
     ref = host.ref()
     body = {"patterns": ["out/*"], "files": 9, "file_bytes": 1 << 30, "total_bytes": 1 << 30}
     host.send(Kind.COLLECT, ref, body)
-    assert host.next(ref).json()["take"] == INITIAL_CREDIT + MIB
+    assert host.next(ref).json()["files"] == [["out/file", INITIAL_CREDIT + MIB, 0o644, INITIAL_CREDIT + MIB]]
     while not host.silent(0.1):
         host.next(ref)
     os.truncate(path, INITIAL_CREDIT)
