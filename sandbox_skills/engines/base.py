@@ -32,7 +32,12 @@ class OutputSink(Protocol):
 
 
 class FileSink(Protocol):
-    """Takes the files of a collection one after another, each as begin, write…, end."""
+    """Takes the files of a collection one after another, each as begin, write…, end.
+
+    `blocking` is whether it may wait, for a disk: such a sink is called in a worker thread, by one at a time.
+    """
+
+    blocking: bool
 
     def begin(self, file: FoundFile, /) -> None: ...
 

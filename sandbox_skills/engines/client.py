@@ -151,9 +151,19 @@ class RunnerClient:
             "file_bytes": limits.file_bytes,
             "total_bytes": limits.total_bytes,
         }
+        patience = Patience(ANSWER_SECONDS, size=limits.total_bytes)
         with self.link.asked(CollectRequest(patterns, limits, sink)) as request:
             request.send(Kind.COLLECT, body)
-            return await self.link.answer(request, Patience(ANSWER_SECONDS, size=limits.total_bytes))
+            if sink.blocking:
+                await self._carry_out(request, patience)
+            return await self.link.answer(request, patience)
+
+    async def _carry_out(self, request: CollectRequest, patience: Patience) -> None:
+        """Writes files down while more of them come; the loop, which serves other boxes too, waits for no disk."""
+        while True:
+            await self.link.waited(request.arrived(), patience)
+            if not await request.carried_out():
+                return
 
     async def _ask(self, kind: Kind, body: bytes | Mapping[str, Any], reply: Kind) -> Mapping[str, Any]:
         with self.link.asked(Answer(reply)) as request:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import deque
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
+from anyio import to_thread
+
+from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.engines.globs import Glob
 from sandbox_skills.engines.requests import Request
 from sandbox_skills.engines.wire import Frame, Kind, plain
@@ -15,7 +19,7 @@ from sandbox_skills.errors import RunnerProtocolError
 from sandbox_skills.spec import Collection, FoundFile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from sandbox_skills.engines.base import FileSink
     from sandbox_skills.spec import CollectLimits, LimitName
@@ -60,6 +64,8 @@ class CollectRequest(Request[Collection]):
         self._bytes_awaited = 0
         self._current: int | None = None
         self._cut: set[LimitName] = set()
+        self._work: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._arrived = asyncio.Event()
 
     def part(self, frame: Frame) -> None:
         if frame.kind is Kind.FILES:
@@ -79,6 +85,28 @@ class CollectRequest(Request[Collection]):
             limits_hit=frozenset(hit | self._cut),
             skipped=_skipped(body),
         )
+
+    def ended(self) -> None:
+        self._arrived.set()
+        super().ended()
+
+    async def arrived(self) -> None:
+        """Returns once there is work for a blocking sink, or the request has ended."""
+        while not self._work and not self.done.done():
+            self._arrived.clear()
+            await self._arrived.wait()
+
+    async def carried_out(self) -> bool:
+        """Gives a blocking sink what has come, in a worker thread; returns whether there was any.
+
+        The box may send as much more when that is done. A cancel waits for the call in hand. Raises what the sink
+        raises.
+        """
+        work, self._work = self._work, []
+        if work:
+            await finish(to_thread.run_sync(_carry_out, work))
+            self._grant(sum(len(data) for _, args in work for data in args if isinstance(data, bytes)))
+        return bool(work)
 
     def _announce(self, body: Mapping[str, Any]) -> None:
         for row in _listed(body, "files"):
@@ -141,7 +169,8 @@ class CollectRequest(Request[Collection]):
             if not self._current:
                 self._finish()
                 self._begin()
-        self._grant(len(data))
+        if not self._sink.blocking:
+            self._grant(len(data))
 
     def _end(self) -> None:
         """Ends a file whose last bytes never came: it shrank while it was read, which another run may do."""
@@ -156,6 +185,18 @@ class CollectRequest(Request[Collection]):
     def _finish(self) -> None:
         self._current = None
         self._deliver(self._sink.end)
+
+    def _deliver(self, sink: Callable[..., None], *args: object) -> None:
+        if self._sink.blocking:
+            self._work.append((sink, args))
+            self._arrived.set()
+        else:
+            super()._deliver(sink, *args)
+
+
+def _carry_out(work: Iterable[tuple[Callable[..., None], tuple[Any, ...]]]) -> None:
+    for call, args in work:
+        call(*args)
 
 
 def _listed(body: Mapping[str, Any], name: str) -> list[object]:

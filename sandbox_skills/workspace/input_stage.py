@@ -106,6 +106,8 @@ def _check_found(found: Collection, move: PlannedMove, source: str) -> None:
 class _Nothing:
     """Takes files whose bytes nobody asked for."""
 
+    blocking = False
+
     def begin(self, file: FoundFile) -> None: ...
 
     def write(self, data: bytes) -> None: ...

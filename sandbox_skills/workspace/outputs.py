@@ -68,6 +68,8 @@ class CollectedFile:
 class MemorySink:
     """Keeps files in memory; bounded by the limits of the collection."""
 
+    blocking = False
+
     def __init__(self) -> None:
         self.files: list[CollectedFile] = []
         self._current: FoundFile | None = None
@@ -95,6 +97,8 @@ class DirectorySink:
     OutputError where the host cannot keep a file. Leaving the context removes the part of a file that never became
     whole; files that did stay.
     """
+
+    blocking = True
 
     def __init__(self, directory: Path, *, overwrite: bool = True) -> None:
         self.files: list[CollectedFile] = []
@@ -200,6 +204,7 @@ class FitNames:
 
     def __init__(self, sink: FileSink) -> None:
         self.skipped: dict[str, str] = {}
+        self.blocking = sink.blocking
         self._sink = sink
         self._passing = False
 

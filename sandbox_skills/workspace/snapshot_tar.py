@@ -41,6 +41,8 @@ class SnapshotLimits:
 class TarWriter:
     """A FileSink that writes a tar under another name until it is whole. A file that was cut is taken out again."""
 
+    blocking = True
+
     def __init__(self, path: Path) -> None:
         self.places = Places()
         self.files = 0

@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import sys
+import threading
 import time
 from contextlib import asynccontextmanager
 from pathlib import Path, PurePosixPath
@@ -33,6 +34,8 @@ ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 
 
 class Sink:
+    blocking = False
+
     def __init__(self, error: Exception | None = None) -> None:
         self.files: dict[str, bytearray] = {}
         self._error = error
@@ -47,6 +50,25 @@ class Sink:
         self._current += data
 
     def end(self) -> None: ...
+
+
+class SlowSink(Sink):
+    """Takes its time as a disk would, and notes who calls it and whether two do at once."""
+
+    blocking = True
+
+    def __init__(self, error: Exception | None = None) -> None:
+        super().__init__(error)
+        self.threads: set[int] = set()
+        self.busy = False
+
+    def write(self, data: bytes, /) -> None:
+        assert not self.busy
+        self.busy = True
+        self.threads.add(threading.get_ident())
+        time.sleep(0.002)
+        super().write(data)
+        self.busy = False
 
 
 class Heard:
@@ -162,11 +184,14 @@ async def test_files_go_there_and_come_back(box: RunnerClient, workspace: Path) 
     assert collection.files[0].size == len(data)
 
 
-async def test_many_files_need_no_more_credit_than_there_is(box: RunnerClient, workspace: Path) -> None:
+@pytest.mark.parametrize("kind", [Sink, SlowSink])
+async def test_many_files_need_no_more_credit_than_there_is(
+    box: RunnerClient, workspace: Path, kind: type[Sink]
+) -> None:
     (workspace / "out").mkdir(exist_ok=True)
     for index in range(600):
         (workspace / f"out/{index:03}").write_bytes(bytes(30_000))
-    sink = Sink()
+    sink = kind()
     collection = await box.collect(["out/*"], CollectLimits(files=1000), sink)
     assert len(collection.files) == 600
     assert sum(map(len, sink.files.values())) == 600 * 30_000
@@ -205,6 +230,42 @@ async def test_a_file_that_is_left_early_costs_nothing(box: RunnerClient, worksp
     assert await box.ping() < 1
 
 
+async def test_a_slow_disk_holds_up_the_box_and_not_the_loop(box: RunnerClient, workspace: Path) -> None:
+    (workspace / "big").write_bytes(bytes(40 * MIB))
+    limits = CollectLimits(file_bytes=50 * MIB, total_bytes=50 * MIB)
+    sink, ticks = SlowSink(), 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.005)
+            ticks += 1
+
+    ticking = asyncio.ensure_future(tick())
+    await box.collect(["*"], limits, sink)
+    ticking.cancel()
+    assert len(sink.files["big"]) == 40 * MIB
+    assert threading.get_ident() not in sink.threads
+    assert ticks >= 10  # 160 writes of 2 ms each
+
+
+async def test_whoever_cancels_a_collection_hears_of_it_when_its_sink_is_left_alone(
+    box: RunnerClient, workspace: Path
+) -> None:
+    (workspace / "big").write_bytes(bytes(40 * MIB))
+    limits = CollectLimits(file_bytes=50 * MIB, total_bytes=50 * MIB)
+    for seconds in (0.001, 0.01, 0.03):
+        sink = SlowSink()
+        with anyio.move_on_after(seconds) as scope:
+            await box.collect(["*"], limits, sink)
+        assert scope.cancelled_caught
+        assert not sink.busy
+        had = len(sink.files.get("big", b""))
+        await asyncio.sleep(0.02)
+        assert len(sink.files.get("big", b"")) == had
+    assert await box.ping() < 1
+
+
 async def test_a_cancelled_collection_leaves_the_box_usable(box: RunnerClient, workspace: Path) -> None:
     (workspace / "big").write_bytes(bytes(50 * MIB))
     limits = CollectLimits(file_bytes=50 * MIB, total_bytes=50 * MIB)
@@ -216,12 +277,16 @@ async def test_a_cancelled_collection_leaves_the_box_usable(box: RunnerClient, w
     assert len(sink.files["big"]) == 50 * MIB
 
 
-async def test_a_sink_that_raises_leaves_the_box_usable(box: RunnerClient, workspace: Path) -> None:
-    (workspace / "big").write_bytes(bytes(20 * MIB))
-    with pytest.raises(OSError, match="disk of the host is full"):
-        await box.collect(
-            ["*"], CollectLimits(file_bytes=20 * MIB), Sink(OSError("disk of the host is full"))
-        )
+@pytest.mark.parametrize("kind", [Sink, SlowSink])
+async def test_a_sink_that_raises_leaves_the_box_usable(
+    box: RunnerClient, workspace: Path, kind: type[Sink]
+) -> None:
+    for size in (20 * MIB, 5):
+        (workspace / "big").write_bytes(bytes(size))
+        with pytest.raises(OSError, match="disk of the host is full"):
+            await box.collect(
+                ["*"], CollectLimits(file_bytes=20 * MIB), kind(OSError("disk of the host is full"))
+            )
     assert (await box.run(command(workspace, "true"))).ok
 
 

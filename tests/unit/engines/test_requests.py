@@ -37,6 +37,8 @@ pytestmark = pytest.mark.anyio
 class Sink:
     """Keeps what it is given; raises where it is told to."""
 
+    blocking = False
+
     def __init__(self, raises_on: str = "") -> None:
         self.files: list[tuple[FoundFile, bytearray]] = []
         self.ended = 0
@@ -336,6 +338,47 @@ class TestCollect:
     async def test_numbers_that_cannot_be_are_a_breach(self, changes: dict[str, object]) -> None:
         with pytest.raises(RunnerProtocolError):
             take(self.request(), file("a", 3, **changes))
+
+    async def test_bytes_of_many_files_are_parted_as_announced(self) -> None:
+        sink = Sink()
+        request = self.request(sink=sink)
+        rows = [["a", 2, 0, 2], ["b", 0, 0, 0], ["c", 3, 0, 3], ["d", 0, 0, 0]]
+        take(
+            request,
+            frame(Kind.FILES, {"files": rows}),
+            frame(Kind.DATA, b"1"),
+            frame(Kind.DATA, b"2345"),
+            END,
+        )
+        assert [bytes(data) for _, data in sink.files] == [b"12", b"", b"345", b""]
+        assert sink.ended == 4
+        assert len((await request.done).files) == 4
+
+    async def test_files_that_were_announced_and_not_sent_are_a_breach(self) -> None:
+        for last in (END, file("z")):
+            request = self.request()
+            take(request, frame(Kind.FILES, {"files": [["a", 2, 0, 2], ["b", 1, 0, 1]]}))
+            with pytest.raises(RunnerProtocolError, match="did not send"):
+                take(request, last)
+
+    @pytest.mark.parametrize(
+        "rows", [None, {}, [None], [[]], [["a", 1, 0]], [["a", 1, 0, 1, 1]], ["abcd"], [4]]
+    )
+    async def test_rows_that_tell_of_no_file_are_a_breach(self, rows: object) -> None:
+        with pytest.raises(RunnerProtocolError):
+            take(self.request(), frame(Kind.FILES, {"files": rows}))
+
+    @given(st.lists(st.binary(max_size=5), max_size=20), st.integers(1, 9))
+    async def test_however_the_bytes_are_cut_each_file_has_its_own(
+        self, contents: list[bytes], cut: int
+    ) -> None:
+        sink = Sink()
+        request = self.request(sink=sink)
+        rows = [[f"{index:03}", len(content), 0, len(content)] for index, content in enumerate(contents)]
+        data = b"".join(contents)
+        pieces = [frame(Kind.DATA, data[at : at + cut]) for at in range(0, len(data), cut)]
+        take(request, frame(Kind.FILES, {"files": rows}), *pieces, END)
+        assert [bytes(content) for _, content in sink.files] == contents
 
     async def test_modes_lose_what_has_no_place_in_them(self) -> None:
         request = self.request()

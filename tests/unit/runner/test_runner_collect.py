@@ -4,6 +4,7 @@ import json
 import os
 import re
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,12 +16,12 @@ from sandbox_skills.engines.wire import INITIAL_CREDIT, Kind, encode
 from sandbox_skills.errors import PatternError
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from types import ModuleType
 
     from tests.unit.runner.conftest import Host
 
-MIB = 1024 * 1024
+KIB = 1024
+MIB = 1024 * KIB
 
 
 def make(host: Host, *paths: str) -> None:
@@ -58,11 +59,40 @@ def test_a_pattern_finds(host: Host, pattern: str, found: list[str]) -> None:
     assert collected.end == {"files": len(found), "limits_hit": [], "skipped": {}}
 
 
+def descriptors(host: Host) -> int:
+    """Returns how many descriptors the runner has when it has answered all that it was asked."""
+    host.collect("none")
+    return len(list(Path(f"/proc/{host.process.pid}/fd").iterdir()))
+
+
 def test_no_file_comes_twice_and_all_are_sorted_by_bytes(host: Host) -> None:
     make(host, "out/b", "out/a", "out/ä", "out/a/b".replace("a/", "aa/"), "out/Z", "out/\U0001f600")
     paths = list(host.collect("out/*", "out/**", "**", "out/a").files)
     assert paths == sorted(paths, key=lambda path: path.encode())
     assert len(paths) == 6
+
+
+def test_small_and_large_files_of_many_folders_come_whole(host: Host) -> None:
+    sizes = [0, 1, 4096, 64 * KIB, 0, 64 * KIB + 1, 5, 300 * KIB, 0]
+    wanted = {
+        f"out/{folder}/{number:03}": os.urandom(sizes[number % len(sizes)])
+        for folder in ("a", "a/b", "a/b/c", "z")
+        for number in range(150)
+    }
+    for path, content in wanted.items():
+        (host.workspace / path).parent.mkdir(parents=True, exist_ok=True)
+        (host.workspace / path).write_bytes(content)
+    before = descriptors(host)
+    collected = host.collect("out/**")
+    assert collected.contents == wanted
+    assert list(collected.files) == sorted(wanted, key=str.encode)
+    assert descriptors(host) == before
+
+
+def test_long_names_in_one_batch_stay_below_the_longest_reply(host: Host) -> None:
+    folder = "out/" + "/".join(["ä" * 120] * 15)
+    make(host, *(f"{folder}/{number:03}" for number in range(100)))
+    assert len(host.collect("out/**").files) == 100
 
 
 def test_size_and_mode_are_told(host: Host) -> None:
