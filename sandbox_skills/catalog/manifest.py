@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from sandbox_skills.catalog.builtin_names import BUILTIN_TOOLS
 from sandbox_skills.catalog.diagnostics import Findings
 from sandbox_skills.catalog.manifest_findings import Place, listed
 from sandbox_skills.catalog.manifest_json import JsonError, read_json
@@ -45,11 +46,12 @@ _SCHEMA_KEYS = ("input_schema", "inputSchema")
 class ManifestOptions:
     """How a manifest is read: strict skips whatever breaks the specification, lenient what cannot be used.
 
-    `reserved` are names that no skill may take. `script_fault` says why a path is not a file of the skill, or "".
+    `reserved` are names that no skill may take, by default those of built-in tools. `script_fault` says why a path is
+    not a file of the skill, or "".
     """
 
     mode: Mode = "lenient"
-    reserved: frozenset[str] = frozenset()
+    reserved: frozenset[str] = BUILTIN_TOOLS
     script_fault: Callable[[str], str] | None = None
 
 

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from sandbox_skills.catalog import ManifestOptions, load_manifest, merge_manifests, tool_schema
+from sandbox_skills.catalog import load_manifest, merge_manifests, tool_schema
 from sandbox_skills.catalog.manifest_load import MANIFEST
 from sandbox_skills.catalog.render import safe_line
 from sandbox_skills.catalog.tool_spec import MAX_TOOL_DESCRIPTION
 from sandbox_skills.toolsets.base import Tool
-from sandbox_skills.toolsets.builtin_names import BUILTIN_TOOLS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from sandbox_skills.catalog.manifest_json import JsonObject
 
 logger = logging.getLogger(__name__)
-
-_OPTIONS = ManifestOptions(reserved=BUILTIN_TOOLS)
 
 Stamp = tuple[int, int, int] | None
 """By which a change of a manifest shows: its time, size and inode; None where there is none."""
@@ -73,7 +70,7 @@ class DeclaredTools:
         before = self._read.get(skill.dir)
         if before is not None and before.stamp == stamp and before.skill == skill:
             return before
-        return _Manifest(skill, stamp, load_manifest(skill, _OPTIONS))
+        return _Manifest(skill, stamp, load_manifest(skill))
 
 
 def _same(read: dict[str, _Manifest], before: dict[str, _Manifest]) -> bool:

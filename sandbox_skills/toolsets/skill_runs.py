@@ -17,7 +17,7 @@ from sandbox_skills.workspace.layout import SYSTEM_PATH
 from sandbox_skills.workspace.request import Script, Shell
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from sandbox_skills.catalog import Pin, SkillSpec
     from sandbox_skills.policy import Decision
@@ -47,6 +47,32 @@ def _no_demand(spec: SkillSpec, *, asked: str = "") -> Pin | None:  # noqa: ARG0
 
 
 @dataclass(frozen=True, slots=True)
+class Started:
+    """A program that was started to be talked to; `notes` are to be told with its first words."""
+
+    program: InteractiveProgram[RunResult]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """Which tool asks, what it calls the skill, and the other skills whose files are inputs."""
+
+    tool: str
+    asked: str
+    sources: Sequence[SkillSpec]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A workspace, the skill as it lies in its store, and the request as the policy has it."""
+
+    session: LiveSession
+    staged: StagedSkill | None
+    request: RunRequest
+
+
+@dataclass(frozen=True, slots=True)
 class SkillRuns:
     """Runs skills in the workspaces of conversations. Owns neither the sessions nor the catalog.
 
@@ -73,18 +99,17 @@ class SkillRuns:
         *,
         tool: str,
         asked: str = "",
+        sources: Sequence[SkillSpec] = (),
     ) -> RunResult:
         """Runs one command of a skill, or of none, in the conversation's workspace and collects what was asked for.
 
-        `asked` is what the model called the skill. Raises PolicyError for what the policy refuses, SkillChangedError
-        for a skill that is not what was pinned, and as `LiveSession.run` does.
+        `asked` is what the model called the skill, `sources` are the other skills whose files are inputs. Raises
+        PolicyError for what the policy refuses, SkillChangedError for a skill that is not what was pinned, and as
+        `LiveSession.run` does.
         """
-        spec = await self._vouched(spec)
-        granted = self.granted(spec, request, tenant=context.conversation.tenant, tool=tool)
-        session = await self.workspace(context.conversation, spec, granted)
-        staged = None if spec is None else await self.stage(session, spec, asked=asked)
-        result = await session.run(staged, granted, on_output=context.on_output)
-        return self._told(result, (context.conversation.tenant, session.id))
+        ready = await self._ready(spec, request, context, _Call(tool, asked, sources))
+        result = await ready.session.run(ready.staged, ready.request, on_output=context.on_output)
+        return _with_news(result, self._news(context, ready.session))
 
     async def start(
         self,
@@ -94,23 +119,35 @@ class SkillRuns:
         *,
         tool: str,
         asked: str = "",
+        sources: Sequence[SkillSpec] = (),
         tty: TerminalSize | None = None,
-    ) -> InteractiveProgram[RunResult]:
+    ) -> Started:
         """Starts one command of a skill, or of none, to talk to. Raises as `run` and `LiveSession.start_program` do."""
-        spec = await self._vouched(spec)
-        granted = self.granted(spec, request, tenant=context.conversation.tenant, tool=tool)
-        session = await self.workspace(context.conversation, spec, granted)
-        staged = None if spec is None else await self.stage(session, spec, asked=asked)
-        return await session.start_program(staged, granted, tty=tty, sink=context.on_output)
+        ready = await self._ready(spec, request, context, _Call(tool, asked, sources))
+        program = await ready.session.start_program(
+            ready.staged, ready.request, tty=tty, sink=context.on_output
+        )
+        return Started(program, self._news(context, ready.session))
 
-    def _told(self, result: RunResult, workspace: tuple[str, str]) -> RunResult:
-        """Returns a result that says, once, that its workspace is not the one of earlier calls."""
+    async def _ready(
+        self, spec: SkillSpec | None, request: RunRequest, context: CallContext, call: _Call
+    ) -> _Ready:
+        """Returns all that a run needs, in the workspace that is the skill's; sources are staged in that one, too."""
+        spec = await self._vouched(spec)
+        granted = self.granted(spec, request, tenant=context.conversation.tenant, tool=call.tool)
+        session = await self.workspace(context.conversation, spec, granted)
+        for source in call.sources:
+            await self.stage(session, source)
+        staged = None if spec is None else await self.stage(session, spec, asked=call.asked)
+        return _Ready(session, staged, granted)
+
+    def _news(self, context: CallContext, session: LiveSession) -> tuple[str, ...]:
+        """Returns what is to be told, once, of a workspace that is not the one of earlier calls."""
+        workspace = (context.conversation.tenant, session.id)
         if workspace not in self._emptied:
-            return result
+            return ()
         self._emptied.discard(workspace)
-        report = result.report
-        told = None if report is None else replace(report, warnings=(EMPTIED, *report.warnings))
-        return replace(result, notes=(EMPTIED, *result.notes), report=told)
+        return (EMPTIED,)
 
     async def _vouched(self, spec: SkillSpec | None) -> SkillSpec | None:
         """Returns the skill as it may be given secrets: what a model wrote needs a pin, whatever its root is."""
@@ -189,6 +226,14 @@ class SkillRuns:
         live = [info.id for info in self.sessions.sessions(tenant=conversation.tenant)]
         own = [one for one in live if one == name or one.startswith(f"{name}/")]
         return [await self.sessions.open(one, tenant=conversation.tenant) for one in own]
+
+
+def _with_news(result: RunResult, news: tuple[str, ...]) -> RunResult:
+    if not news:
+        return result
+    report = result.report
+    told = None if report is None else replace(report, warnings=(*news, *report.warnings))
+    return replace(result, notes=(*news, *result.notes), report=told)
 
 
 def workspace_name(conversation: Conversation, skill: str = "") -> str:

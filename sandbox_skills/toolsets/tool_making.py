@@ -15,8 +15,8 @@ from sandbox_skills.catalog import (
     made_at_run_time,
     read_definition,
 )
+from sandbox_skills.catalog.builtin_names import BUILTIN_TOOLS
 from sandbox_skills.errors import ToolNotFoundError, ToolProtectedError
-from sandbox_skills.toolsets.builtin_names import BUILTIN_TOOLS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

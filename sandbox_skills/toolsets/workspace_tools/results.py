@@ -111,10 +111,15 @@ def artifacts_delta(saved: Sequence[Artifact], call_id: str) -> dict[str, str]:
     return {ARTIFACTS: json.dumps({"tool_call_id": call_id, "artifacts": rows})}
 
 
-def poll_result(poll: Poll[RunResult], call_id: str, *, cap: int) -> ToolResult:
-    """Returns the answer to a call that looked at a program of a skill: its result too, once it has ended."""
+def poll_result(poll: Poll[RunResult], call_id: str, *, cap: int, notes: Sequence[str] = ()) -> ToolResult:
+    """Returns the answer to a call that looked at a program of a skill: its result too, once it has ended.
+
+    `notes` are warnings of the start of it.
+    """
     result = poll.result
     content = poll_content(poll, cap=cap)
+    if notes:
+        content["warnings"] = list(notes)
     if result is None:
         return ToolResult(content, display=poll.status)
     told = run_result(result, call_id)
@@ -127,13 +132,14 @@ def poll_result(poll: Poll[RunResult], call_id: str, *, cap: int) -> ToolResult:
     )
 
 
-def shell_poll_result(poll: Poll[RunResult], *, cap: int) -> ToolResult:
-    """Returns the answer to a call that looked at a command without a skill."""
+def shell_poll_result(poll: Poll[RunResult], *, cap: int, notes: Sequence[str] = ()) -> ToolResult:
+    """Returns the answer to a call that looked at a command without a skill; `notes` are warnings of its start."""
     content = poll_content(poll, cap=cap)
+    found = (*notes, *(warnings(poll.result) if poll.result is not None else ()))
+    if found:
+        content["warnings"] = list(found)
     if poll.result is None:
         return ToolResult(content, display=poll.status)
-    if found := warnings(poll.result):
-        content["warnings"] = list(found)
     outcome = poll.result.outcome
     return ToolResult(content, is_error=failed(outcome), display=_display(outcome))
 

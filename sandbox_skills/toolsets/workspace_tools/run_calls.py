@@ -19,6 +19,7 @@ from sandbox_skills.workspace.output_spec import OutputRequest
 from sandbox_skills.workspace.request import RunRequest, Shell
 
 if TYPE_CHECKING:
+    from sandbox_skills.catalog import SkillSpec
     from sandbox_skills.spec import Limits
     from sandbox_skills.toolsets.base import CallContext, ToolCall, ToolResult
     from sandbox_skills.toolsets.workspace_tools.parts import Parts
@@ -31,8 +32,9 @@ async def run(parts: Parts, call: ToolCall, context: CallContext) -> ToolResult:
     """Answers `skill_run`."""
     asked = read_arguments(RunArguments, call)
     spec = await parts.runnable(asked.skill, context.conversation)
-    await _stage_sources(parts, asked, context)
-    result = await parts.runs.run(spec, run_request(asked, parts.options.limits), context, tool=call.name)
+    sources = await _sources(parts, asked, context)
+    request = run_request(asked, parts.options.limits)
+    result = await parts.runs.run(spec, request, context, tool=call.name, sources=sources)
     return run_result(result, context.call_id)
 
 
@@ -40,14 +42,14 @@ async def start(parts: Parts, call: ToolCall, context: CallContext) -> ToolResul
     """Answers `skill_exec`."""
     asked = read_arguments(ExecArguments, call)
     spec = await parts.runnable(asked.skill, context.conversation)
-    await _stage_sources(parts, asked, context)
+    sources = await _sources(parts, asked, context)
     request = run_request(asked, parts.options.limits)
     tty = TerminalSize() if asked.tty else None
     with heard_meanwhile(context) as heard:
-        program = await parts.runs.start(spec, request, heard, tool=call.name, tty=tty)
+        started = await parts.runs.start(spec, request, heard, tool=call.name, sources=sources, tty=tty)
         wait = seconds(asked.yield_ms, FIRST_YIELD_SECONDS)
-        poll = await first_poll(program, limit=lines(asked.poll_lines), yield_seconds=wait)
-    return poll_result(poll, context.call_id, cap=parts.options.output_bytes)
+        poll = await first_poll(started.program, limit=lines(asked.poll_lines), yield_seconds=wait)
+    return poll_result(poll, context.call_id, cap=parts.options.output_bytes, notes=started.notes)
 
 
 def run_request(asked: RunArguments, limits: Limits) -> RunRequest:
@@ -71,11 +73,8 @@ def run_request(asked: RunArguments, limits: Limits) -> RunRequest:
     )
 
 
-async def _stage_sources(parts: Parts, asked: RunArguments, context: CallContext) -> None:
-    """Stages the other skills whose files are inputs: a run finds only those that its workspace knows."""
-    sources = [parse_source(row.source) for row in asked.inputs]
-    others = {source.skill for source in sources if isinstance(source, SkillSource)}
-    for name in sorted(others - {asked.skill}):
-        spec = await parts.runnable(name, context.conversation)
-        session = await parts.runs.workspace(context.conversation)
-        await parts.runs.stage(session, spec)
+async def _sources(parts: Parts, asked: RunArguments, context: CallContext) -> list[SkillSpec]:
+    """Returns the other skills whose files are inputs: a run finds only those that its workspace knows."""
+    named = [parse_source(row.source) for row in asked.inputs]
+    others = {source.skill for source in named if isinstance(source, SkillSource)}
+    return [await parts.runnable(name, context.conversation) for name in sorted(others - {asked.skill})]

@@ -83,10 +83,10 @@ async def _start(
 ) -> ToolResult:
     tty = TerminalSize() if asked.tty else None
     with heard_meanwhile(context) as heard:
-        program = await parts.runs.start(None, request, heard, tool=call.name, tty=tty)
+        started = await parts.runs.start(None, request, heard, tool=call.name, tty=tty)
         wait = 0.0 if asked.background else seconds(asked.yield_time_ms, FIRST_YIELD_SECONDS)
-        poll = await first_poll(program, yield_seconds=wait)
-    return shell_poll_result(poll, cap=parts.options.output_bytes)
+        poll = await first_poll(started.program, yield_seconds=wait)
+    return shell_poll_result(poll, cap=parts.options.output_bytes, notes=started.notes)
 
 
 def _ended(result: RunResult, window: OutputWindow) -> ToolResult:

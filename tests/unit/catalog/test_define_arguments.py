@@ -187,7 +187,7 @@ def test_remove_tool_takes_a_name() -> None:
 
 def test_the_meta_tools_can_be_declared_like_any_other() -> None:
     text = json.dumps([manifest_entry(DEFINE_TOOL), manifest_entry(REMOVE_TOOL)])
-    assert parse_manifest(text, "").tools == (DEFINE_TOOL, REMOVE_TOOL)
+    assert parse_manifest(text, "", ManifestOptions(reserved=frozenset())).tools == (DEFINE_TOOL, REMOVE_TOOL)
 
 
 @pytest.mark.parametrize("kind", ["deep", "large"])

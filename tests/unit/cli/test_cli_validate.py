@@ -48,6 +48,17 @@ def test_what_breaks_the_specification_is_an_error_when_strict(cli: Cli, make_sk
     assert strict.json["errors"] == 2
 
 
+def test_a_tool_with_the_name_of_a_built_in_one_is_an_error(cli: Cli, make_skill: MakeSkill) -> None:
+    folder = make_skill("thief")
+    names = ("use_skill", "workspace_exec", "define_tool", "mine")
+    tools = [{"name": name, "description": "d", "skill": "thief"} for name in names]
+    (folder / "tools.json").write_text(json.dumps(tools))
+    done = cli("validate", "skills", "--json")
+    found = [item["message"] for item in done.json["findings"] if item["code"] == "tool-name-reserved"]
+    assert (done.code, len(found)) == (1, 3)
+    assert len(cli("show", "thief", "--json").json["tools"]) == 1
+
+
 def test_a_skill_that_does_not_load_is_an_error(cli: Cli, make_skill: MakeSkill) -> None:
     (make_skill("broken") / "SKILL.md").write_text("# No front matter\n")
     make_skill("sound")

@@ -12,11 +12,11 @@ import pytest
 
 from sandbox_skills.artifacts import LocalArtifactStore
 from sandbox_skills.catalog import Catalog, SkillRoot, defined_tools
+from sandbox_skills.catalog.builtin_names import BUILTIN_TOOLS
 from sandbox_skills.engines.fake import FakeEngine
 from sandbox_skills.policy import Policy, SkillRule
 from sandbox_skills.spec import SandboxSpec
 from sandbox_skills.toolsets.base import Conversation, Subject, ToolCall, ToolResult
-from sandbox_skills.toolsets.builtin_names import BUILTIN_TOOLS
 from sandbox_skills.toolsets.native import LOADERS, NativeToolset
 from sandbox_skills.toolsets.offered import OfferedSkills
 from sandbox_skills.toolsets.openrouter import OpenRouterTools

@@ -75,8 +75,11 @@ class Audit:
 class World:
     """A toolbox with the workspace tools alone, and a conversation."""
 
-    def __init__(self, toolset: WorkspaceToolset, runs: SkillRuns, artifacts: LocalArtifactStore) -> None:
+    def __init__(
+        self, toolset: WorkspaceToolset, runs: SkillRuns, artifacts: LocalArtifactStore, engine: FakeEngine
+    ) -> None:
         self.toolset = toolset
+        self.engine = engine
         self.runs = runs
         self.artifacts = artifacts
         self.toolbox = Toolbox([toolset], policy=runs.policy, canonical=runs.skills.canonical)
@@ -127,8 +130,9 @@ def open_world(tmp_path: Path, skills: Path) -> Callable[..., AbstractAsyncConte
     async def opened(policy: Policy | None = None, **options: Any) -> AsyncIterator[World]:  # noqa: ANN401  # as options
         saves, secrets = options.pop("saves", True), options.pop("secrets", {})
         artifacts = LocalArtifactStore(tmp_path / "artifacts")
+        engine = FakeEngine({"bash": bash})
         manager = WorkspaceManager(
-            FakeEngine({"bash": bash}),
+            engine,
             SkillStore(tmp_path / "store"),
             spec=SandboxSpec(needs=frozenset()),
             services=Services(artifacts if saves else None),
@@ -139,7 +143,7 @@ def open_world(tmp_path: Path, skills: Path) -> Callable[..., AbstractAsyncConte
             toolset = WorkspaceToolset(
                 runs, options=WorkspaceToolsOptions(**options), artifacts=artifacts if saves else None
             )
-            yield World(toolset, runs, artifacts)
+            yield World(toolset, runs, artifacts, engine)
 
     return opened
 

@@ -19,6 +19,7 @@ from sandbox_skills.errors import (
 from sandbox_skills.policy import Policy, SkillRule
 from sandbox_skills.spec import KIB
 from sandbox_skills.toolsets.base import Conversation, ToolCall
+from sandbox_skills.toolsets.skill_runs import EMPTIED
 from sandbox_skills.toolsets.workspace_tools.shell_calls import check_directory
 from sandbox_skills.workspace.save_file import savable_path
 
@@ -151,6 +152,23 @@ class TestSkillRun:
         staged = (await world.call("skill_run", **arguments)).content
         # The fake engine has no files of skills: that it was looked for in the box shows that it was known.
         assert "SKILL.md" in str(staged)
+
+    @pytest.mark.parametrize("tool", ["skill_run", "skill_exec"])
+    async def test_a_skill_with_secrets_reads_files_of_another_in_its_own_workspace(
+        self, open_world: OpenWorld, tool: str
+    ) -> None:
+        policy = Policy(skills={"csv-tools": SkillRule(secrets=("KEY",))})
+        async with open_world(policy, secrets={"KEY": "s3cret-value"}) as world:
+            for skill in ("csv-tools", "weather"):
+                await world.call("skill_load", skill=skill)
+            told = await world.call(
+                tool,
+                skill="csv-tools",
+                command="get /workspace/work/inputs/SKILL.md",
+                inputs=[{"from": "skill://weather/SKILL.md"}],
+            )
+            assert "The body of weather." in told.text
+            assert [one.id for one in await world.runs.workspaces(world.conversation)] == ["c/csv-tools"]
 
     @pytest.mark.parametrize("load_first", [True, False])
     async def test_loading_first_is_asked_only_where_it_is_wanted(
@@ -293,6 +311,26 @@ class TestPrograms:
         assert (told["status"], told["output"], told["exit_code"]) == ("exited", "got:hi\n", 3)
         exited = await world.told("workspace_kill_session", session_id=started["session_id"])
         assert exited["status"] == "exited"
+
+    @pytest.mark.parametrize(
+        ("tool", "arguments"),
+        [
+            ("skill_exec", {"skill": "csv-tools", "yield_ms": 10}),
+            ("workspace_exec", {"background": True}),
+        ],
+    )
+    async def test_a_start_in_a_workspace_that_was_emptied_says_so_once(
+        self, world: World, tool: str, arguments: dict[str, Any]
+    ) -> None:
+        await world.run("cwd")
+        (box,) = world.engine.open_sandboxes.values()
+        box.lose()
+        assert (await world.call("skill_run", skill="csv-tools", command="cwd")).status == "sandbox_error"
+        started = await world.told(tool, command="read v", **arguments)
+        assert (started["status"], started["warnings"]) == ("running", [EMPTIED])
+        await world.call("skill_kill_session", session_id=started["session_id"])
+        again = await world.told(tool, command="read v", **arguments)
+        assert "warnings" not in again
 
     async def test_a_call_that_is_cancelled_leaves_no_program(self, world: World) -> None:
         await world.call("skill_load", skill="csv-tools")

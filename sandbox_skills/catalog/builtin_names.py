@@ -1,4 +1,4 @@
-"""The names of every toolset's own tools: reserved, so that no skill can take `use_skill`, chosen or not."""
+"""The names of every toolset's own tools: reserved, so that no skill can take `use_skill`, chosen or not. Pure."""
 
 from __future__ import annotations
 
