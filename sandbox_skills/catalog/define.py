@@ -5,6 +5,7 @@ A persistent one is a skill in the writable skills root, any other one in a dire
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from contextlib import ExitStack, contextmanager, suppress
@@ -76,6 +77,11 @@ class DefinedTools:
     def __init__(self, root: Path | None, temporary: Path) -> None:
         self._root = root
         self._temporary = temporary
+
+    def apart(self, owner: str) -> DefinedTools:
+        """Returns those of one owner: persistent ones are made in the same root, all others are its alone. Pure."""
+        name = hashlib.sha256(owner.encode(errors="surrogatepass")).hexdigest()[:32]
+        return DefinedTools(self._root, self._temporary / name)
 
     @property
     def roots(self) -> tuple[Path, ...]:

@@ -79,7 +79,8 @@ async def _call(
     progress: Progress,
 ) -> ToolResult:
     conversation = Conversation(wanted.session or secrets.token_hex(8), LOCAL_TENANT)
-    async with opened_tools(settings, toolsets=wanted.toolsets) as (toolbox, live):
+    async with opened_tools(settings, toolsets=wanted.toolsets) as tools:
+        toolbox, live = tools.toolbox, tools.live
         if kept is not None:
             kept.restore(conversation, live.sessions)
         approved = wanted.approve or await to_thread.run_sync(

@@ -133,12 +133,14 @@ def run(
     env: Annotated[
         list[str] | None,
         typer.Option(
-            "--env", metavar="NAME|K=V", help="A variable; a NAME alone is taken from yours; can be repeated."
+            "--env",
+            metavar="NAME|K=V",
+            help="A variable. A NAME alone is taken from yours, as a secret; can be repeated.",
         ),
     ] = None,
     env_file: Annotated[
         list[Path] | None,
-        typer.Option("--env-file", metavar="FILE", help="Variables, one K=V a line; --env wins over them."),
+        typer.Option("--env-file", metavar="FILE", help="Variables, one K=V a line, as secrets; --env wins."),
     ] = None,
     cwd: Annotated[
         str, typer.Option("--cwd", metavar="DIR", help="Where to run; the skill's folder by default.")

@@ -102,7 +102,7 @@ class Asker:
             model=options.model,
             items=tuple(items),
             instructions=await self._instructions(state),
-            tools=await self.tools.definitions(),
+            tools=await self.tools.definitions(self.conversation),
             tool_choice=_choice(choice, options.tool_choice),
             parallel_tool_calls=options.parallel_tool_calls,
             max_output_tokens=options.max_output_tokens,

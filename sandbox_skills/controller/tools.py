@@ -36,12 +36,12 @@ class Tools:
         offered = [tool.name for tool in toolbox.tools()] if toolbox is not None else []
         _check([*(tool.name for tool in own), *offered])
 
-    async def definitions(self) -> tuple[ToolDefinition, ...]:
-        """Returns the tools as they are now."""
+    async def definitions(self, conversation: Conversation) -> tuple[ToolDefinition, ...]:
+        """Returns the tools that a conversation has now."""
         own = tuple(ToolDefinition(t.name, t.description, t.parameters) for t in self._own.values())
         if self._toolbox is None:
             return own
-        offered = await to_thread.run_sync(self._toolbox.tools)
+        offered = await to_thread.run_sync(self._toolbox.tools, conversation)
         for tool in offered:
             if not NAME.fullmatch(tool.name):
                 logger.warning("a tool is not offered, as no provider takes its name: %r", tool.name)

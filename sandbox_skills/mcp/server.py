@@ -15,6 +15,7 @@ from anyio import to_thread
 from mcp import MCPError, types
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from sandbox_skills.errors import RequestError, SandboxSkillsError
 from sandbox_skills.mcp.approval import approved
@@ -23,13 +24,14 @@ from sandbox_skills.mcp.progress import told_live
 from sandbox_skills.toolsets.base import Conversation, ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Sequence
 
     from mcp.server.context import ServerRequestContext
     from mcp.server.models import InitializationOptions
     from mcp.server.session import ServerSession
 
     from sandbox_skills.mcp.resources import Resources
+    from sandbox_skills.toolsets.base import Tool
     from sandbox_skills.toolsets.toolbox import Toolbox
 
 logger = logging.getLogger(__name__)
@@ -42,6 +44,9 @@ WATCH_SECONDS = 1.0
 SESSION_HEADER = "mcp-session-id"
 """Names the session of a client over HTTP; one conversation, and so one workspace, for each."""
 
+CONVERSATION_HEADER = "x-conversation"
+"""Names the conversation of a client that says so: one of the newest protocol, or one that comes back to its files."""
+
 MAX_CLIENTS = 1_000
 """Clients that are told of changes, and whose conversations are remembered; the one that came first is forgotten."""
 
@@ -50,8 +55,8 @@ MAX_CLIENTS = 1_000
 class SkillServer:
     """Answers MCP requests. A client at stdin, and each session over HTTP, is a conversation with its own workspace.
 
-    Clients of the newest protocol have no sessions: over HTTP they share one conversation. Tools that a model makes are
-    seen by all.
+    Clients of the newest protocol have no sessions: over HTTP they share one conversation, but for those that name
+    theirs. Tools that a model makes are seen in its conversation alone.
     """
 
     toolbox: Toolbox
@@ -59,6 +64,7 @@ class SkillServer:
     tenant: str
     _conversations: dict[str, Conversation] = field(default_factory=dict[str, Conversation])
     _listeners: dict[str, ServerSession] = field(default_factory=dict[str, "ServerSession"])
+    _told: dict[str, tuple[Tool, ...]] = field(default_factory=dict[str, "tuple[Tool, ...]"])
     _bus: InMemorySubscriptionBus = field(default_factory=InMemorySubscriptionBus)
 
     def server(self) -> Server[Any]:
@@ -100,16 +106,20 @@ class SkillServer:
                 continue
             if now != before:
                 before = now
-                await self._tell_changed()
+                await self._tell_changed(tuple(self._listeners))
 
     def _fingerprint(self) -> str:
         tools = [[tool.name, tool.description, tool.parameters] for tool in self.toolbox.tools()]
         skills = [[spec.name, spec.description] for spec in self.resources.skills.list()]
         return hashlib.sha256(json.dumps([tools, skills]).encode()).hexdigest()
 
-    async def _tell_changed(self) -> None:
+    async def _tell_changed(self, keys: Sequence[str]) -> None:
+        """Tells those clients, and of the newest protocol all that listen: of them nobody knows who asked."""
         await self._bus.publish(ToolsListChanged())
-        for key, session in list(self._listeners.items()):
+        for key in keys:
+            session = self._listeners.get(key)
+            if session is None:
+                continue
             try:
                 await session.send_tool_list_changed()
                 await session.send_resource_list_changed()
@@ -120,14 +130,17 @@ class SkillServer:
         self, context: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         del params
-        _put(self._listeners, _session_key(context), context.session)
-        tools = await to_thread.run_sync(self.toolbox.tools)
+        key = _client_key(context)
+        _put(self._listeners, key, context.session)
+        tools = await to_thread.run_sync(self.toolbox.tools, self._conversation(key))
+        _put(self._told, key, tools)
         return types.ListToolsResult(tools=[mcp_tool(tool) for tool in tools])
 
     async def _call_tool(
         self, context: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        conversation = self._conversation(_session_key(context))
+        key = _client_key(context)
+        conversation = self._conversation(key)
         call = ToolCall(params.name, params.arguments or {}, str(context.request_id or ""))
         word: bool | types.InputRequiredResult = False
         if await to_thread.run_sync(self.toolbox.approval, call, conversation):
@@ -136,14 +149,22 @@ class SkillServer:
             return word
         async with told_live(context.session) as sink:
             result = await self.toolbox.call(call, conversation, on_output=sink, approved=word)
-        tools = await to_thread.run_sync(self.toolbox.tools)
+        tools = await self._tools_after(key, conversation)
         structured = any(tool.name == params.name and tool.result is not None for tool in tools)
         return mcp_result(result, structured=structured)
+
+    async def _tools_after(self, key: str, conversation: Conversation) -> tuple[Tool, ...]:
+        """Returns the tools after a call, which may have made or removed one: then the client is told."""
+        tools = await to_thread.run_sync(self.toolbox.tools, conversation)
+        if self._told.get(key, tools) != tools:
+            _put(self._told, key, tools)
+            await self._tell_changed([key])
+        return tools
 
     async def _list_resources(
         self, context: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        _put(self._listeners, _session_key(context), context.session)
+        _put(self._listeners, _client_key(context), context.session)
         try:
             return await self.resources.page(params.cursor if params is not None else None)
         except SandboxSkillsError as error:
@@ -164,9 +185,14 @@ class SkillServer:
         return known
 
 
-def _session_key(context: ServerRequestContext[Any, Any]) -> str:
+def _client_key(context: ServerRequestContext[Any, Any]) -> str:
     headers = getattr(context.request, "headers", None)
-    return (headers.get(SESSION_HEADER) or "shared") if headers is not None else "stdio"
+    if headers is None:
+        return "stdio"
+    if named := headers.get(CONVERSATION_HEADER):
+        return f"named-{hashlib.sha256(named.encode()).hexdigest()[:32]}"
+    known = context.protocol_version not in MODERN_PROTOCOL_VERSIONS
+    return (headers.get(SESSION_HEADER) if known else None) or "shared"
 
 
 T = TypeVar("T")

@@ -31,6 +31,7 @@ APP = "sandbox-skills"
 PATHS = frozenset({
     "data_dir", "skills.roots", "skills.lock", "docker.cert_path", "bubblewrap.program", "inputs.host_roots",
     "store.dir", "policy.file", "secrets.file", "secrets.folder",
+    "tools.save_to",
 })  # fmt: skip
 """Settings whose values are paths: one in a file is relative to the folder of that file."""
 

@@ -32,8 +32,12 @@ class SecretsSettings(Section):
 
 
 class ToolsSettings(Section):
-    """What is offered to models: which toolsets, over which skills. None includes every skill."""
+    """What is offered to models: which toolsets, over which skills.
+
+    None includes every skill, and saves no tool of a model's.
+    """
 
     toolsets: Annotated[tuple[str, ...], BeforeValidator(words), Field(min_length=1)] = ("openrouter",)
     include: Annotated[tuple[str, ...], BeforeValidator(words)] | None = None
     exclude: Annotated[tuple[str, ...], BeforeValidator(words)] = ()
+    save_to: AbsolutePath | None = None

@@ -134,8 +134,11 @@ class Toolset(Protocol):
         """What settings call it."""
         ...
 
-    def tools(self) -> tuple[Tool, ...]:
-        """Returns its tools as they are now; none where there is no skill. Blocking: looks at the skills' status."""
+    def tools(self, conversation: Conversation | None = None) -> tuple[Tool, ...]:
+        """Returns its tools as they are now; none where there is no skill. Blocking: looks at the skills' status.
+
+        A conversation has those that were made in it besides; None has what every one has.
+        """
         ...
 
     def prompt(self, conversation: Conversation, *, query: str = "") -> str:
@@ -145,7 +148,7 @@ class Toolset(Protocol):
         """
         ...
 
-    def subject(self, call: ToolCall) -> Subject:
+    def subject(self, call: ToolCall, conversation: Conversation | None = None) -> Subject:
         """Returns what a call is about; never raises, whatever the arguments are. Pure."""
         ...
 

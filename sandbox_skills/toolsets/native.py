@@ -33,7 +33,7 @@ from sandbox_skills.workspace.layout import WORK_DIR
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sandbox_skills.catalog import Diagnostic, SkillSpec
+    from sandbox_skills.catalog import Diagnostic
     from sandbox_skills.catalog.manifest_json import JsonObject
     from sandbox_skills.errors import SandboxSkillsError
     from sandbox_skills.toolsets.base import CallContext, Conversation, ToolCall
@@ -80,8 +80,8 @@ class NativeToolset:
     """Runs the handlers of skills' tools in the sandbox.
 
     `loader` is the tool with which another chosen toolset loads skills, "" where none does: then it has `load_skill`.
-    With `making`, tools can be defined and removed by the calls of its tenant, and are seen by every conversation
-    that this toolset serves: make one for each. `timeout` is seconds, `max_result` bytes of JSON.
+    With `making`, tools can be defined and removed by the calls of its tenant; each conversation sees its own.
+    `timeout` is seconds, `max_result` bytes of JSON.
     """
 
     name = "native"
@@ -101,15 +101,16 @@ class NativeToolset:
         self._timeout = timeout
         self._max_result = max_result
         self._declared = DeclaredTools()
+        self._with_made: dict[str, DeclaredTools] = {}
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """What is wrong in the manifests that were read last, and which tools gave way to others."""
+        """What is wrong in the manifests of skills that were read last, and which tools gave way to others."""
         return self._declared.diagnostics
 
-    def tools(self) -> tuple[Tool, ...]:
+    def tools(self, conversation: Conversation | None = None) -> tuple[Tool, ...]:
         """Returns the tools of skills in the order of loading, then those of its own. Blocking."""
-        declared = tuple(one.tool for one in self._current().values())
+        declared = tuple(one.tool for one in self._current(conversation).values())
         own = _MAKING if self._making is not None else ()
         return (*declared, *own, *((_LOAD,) if self._loads() else ()))
 
@@ -120,11 +121,11 @@ class NativeToolset:
         offered = self._runs.skills.list()
         return render_skills_block(create_skill_registry(offered), [spec.name for spec in offered])
 
-    def subject(self, call: ToolCall) -> Subject:
+    def subject(self, call: ToolCall, conversation: Conversation | None = None) -> Subject:
         """Returns the skill and the handler of a tool, as they were looked at last."""
         if call.name == LOAD:
             return Subject(call.name, skill=call.named("skill"))
-        one = self._declared.known.get(call.name)
+        one = self._seen(conversation).known.get(call.name)
         if one is None:
             return Subject(call.name)
         return Subject(call.name, skill=one.skill.name, script=one.spec.script or "")
@@ -139,21 +140,28 @@ class NativeToolset:
         if call.name == LOAD and not self._loader:
             return await self._load(call, context.conversation)
         if self._making is not None and call.name == DEFINE_TOOL.name:
-            return await to_thread.run_sync(self._define, self._making, call)
+            return await to_thread.run_sync(self._define, self._making, call, context.conversation)
         if self._making is not None and call.name == REMOVE_TOOL.name:
-            return await to_thread.run_sync(self._remove, self._making, call)
-        return await self._run(await self._checked(call), call, context)
+            return await to_thread.run_sync(self._remove, self._making, call, context.conversation)
+        return await self._run(await self._checked(call, context.conversation), call, context)
 
     def refused(self, call: ToolCall, error: SandboxSkillsError) -> ToolResult:
         """Returns {"error": message}, next step included."""
         text = f"{error.message}. {error.hint}" if error.hint else error.message
         return ToolResult({"error": text}, display=error.message)
 
-    def _current(self) -> Mapping[str, DeclaredTool]:
-        return self._declared.of(self._skills())
+    def _current(self, conversation: Conversation | None) -> Mapping[str, DeclaredTool]:
+        offered = self._runs.skills.list()
+        made = () if self._making is None or conversation is None else self._making.skills(conversation)
+        known = {spec.dir for spec in offered}
+        more = tuple(spec for spec in made if spec.dir not in known)
+        return self._seen(conversation).of((*offered, *more))
 
-    def _skills(self) -> tuple[SkillSpec, ...]:
-        return self._runs.skills.list() if self._making is None else self._making.skills()
+    def _seen(self, conversation: Conversation | None) -> DeclaredTools:
+        """Returns what a conversation was offered last, which most have in common."""
+        if self._making is None or conversation is None or not self._making.has_made(conversation):
+            return self._declared
+        return self._with_made.setdefault(conversation.id, DeclaredTools())
 
     def _loads(self) -> bool:
         return not self._loader and bool(self._runs.skills.list())
@@ -162,11 +170,11 @@ class NativeToolset:
         if self._making is not None and conversation.tenant != self._making.tenant:
             raise PolicyError("these tools are another tenant's", hint="Make a toolset for each tenant.")
 
-    async def _checked(self, call: ToolCall) -> DeclaredTool:
+    async def _checked(self, call: ToolCall, conversation: Conversation) -> DeclaredTool:
         """Returns the tool that is called, as `tools` has found it, its arguments checked."""
-        known = self._declared.known
+        known = self._seen(conversation).known
         if call.name not in known:
-            known = await to_thread.run_sync(self._current)
+            known = await to_thread.run_sync(self._current, conversation)
         if (one := known.get(call.name)) is None:
             raise ToolNotFoundError(f"no tool is named {one_line(call.name, _MAX_SHOWN)!r}")
         if _is_short(call.arguments):
@@ -184,8 +192,8 @@ class NativeToolset:
         result = await self._runs.run(one.skill, request, context, tool=call.name)
         return handler_answer(result, max_bytes=self._max_result)
 
-    def _define(self, making: ToolMaking, call: ToolCall) -> ToolResult:
-        made, definition = making.define(call, self._current())
+    def _define(self, making: ToolMaking, call: ToolCall, conversation: Conversation) -> ToolResult:
+        made, definition = making.define(call, self._current(conversation), conversation)
         notes = [str(found) for found in definition.diagnostics]
         told: JsonObject = {
             "defined": made.tool.name,
@@ -198,9 +206,9 @@ class NativeToolset:
             state_delta=_forgotten(made.tool.name, made.tool.skill),
         )
 
-    def _remove(self, making: ToolMaking, call: ToolCall) -> ToolResult:
-        visible = self._current()
-        name = making.remove(call, visible)
+    def _remove(self, making: ToolMaking, call: ToolCall, conversation: Conversation) -> ToolResult:
+        visible = self._current(conversation)
+        name = making.remove(call, visible, conversation)
         return ToolResult(
             {"removed": name},
             display=f"Removed tool: {name}",

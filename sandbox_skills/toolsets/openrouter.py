@@ -114,7 +114,7 @@ class OpenRouterTools:
         self._runs = runs
         self._options = options or OpenRouterOptions()
 
-    def tools(self) -> tuple[Tool, ...]:
+    def tools(self, conversation: Conversation | None = None) -> tuple[Tool, ...]:
         """Returns both tools, with the names of the skills; none where there is no skill."""
         return _tools(self._runs.skills.names())
 
@@ -123,7 +123,7 @@ class OpenRouterTools:
         skills = self._runs.skills.list()
         return "\n\n".join([_PROMPT, *_sections(skills, query, self._options.max_catalog)]) if skills else ""
 
-    def subject(self, call: ToolCall) -> Subject:
+    def subject(self, call: ToolCall, conversation: Conversation | None = None) -> Subject:
         """Returns the skill that the call names."""
         # The script counts as it is found, when it is run: `x.py` may be `scripts/x.py`.
         return Subject(call.name, skill=call.named("skill"))

@@ -80,13 +80,13 @@ class SkillsProvider:
 
     def tools_for(self, wire_format: WireFormat) -> list[JsonObject]:
         """Returns the definitions of the tools, the caller's own copies, in the form of an API."""
-        tools = self._toolbox.tools()
+        tools = self._toolbox.tools(self.conversation)
         return definitions(tools, wire_format, _names(tools))
 
     @property
     def sdk_tools(self) -> tuple[SdkTool[Awaitable[JsonValue]], ...]:
         """The tools as functions with typed arguments."""
-        tools = self._toolbox.tools()
+        tools = self._toolbox.tools(self.conversation)
         names = _names(tools)
         return tuple(self._sdk_tool(tool, names.spell(tool.name)) for tool in tools)
 
@@ -111,7 +111,7 @@ class SkillsProvider:
         self, name: str, args: Arguments, *, approved: bool = False
     ) -> JsonValue:
         """Returns what `handle_tool_call` does, None for a tool that is not one of these."""
-        tools = await to_thread.run_sync(self._toolbox.tools)
+        tools = await to_thread.run_sync(self._toolbox.tools, self.conversation)
         if _names(tools).read(name) not in {tool.name for tool in tools}:
             return None
         return await self.handle_tool_call(name, args, approved=approved)
@@ -125,7 +125,7 @@ class SkillsProvider:
         `message.tool_calls` (chat), `message.content` (anthropic), `content.parts` (gemini). What is no call is
         passed over; every call gets one answer.
         """
-        names = _names(await to_thread.run_sync(self._toolbox.tools))
+        names = _names(await to_thread.run_sync(self._toolbox.tools, self.conversation))
         read = read_calls(calls, wire_format, names)
         results: dict[int, ToolResult] = {}
 
@@ -139,7 +139,7 @@ class SkillsProvider:
 
     def _call(self, name: str, args: Arguments) -> ToolCall:
         given = args if args is None or isinstance(args, str) else dict(args)
-        return ToolCall(_names(self._toolbox.tools()).read(name), decoded_arguments(given))
+        return ToolCall(_names(self._toolbox.tools(self.conversation)).read(name), decoded_arguments(given))
 
     async def _answer(self, call: ToolCall, *, approved: bool = False) -> ToolResult:
         async with self._slots:

@@ -85,7 +85,7 @@ class ResourcesToolset:
         self._hint_resources = hint_resources
         self._max_bytes = max_bytes
 
-    def tools(self) -> tuple[Tool, ...]:
+    def tools(self, conversation: Conversation | None = None) -> tuple[Tool, ...]:
         """Returns both tools; none where there is no skill."""
         return _TOOLS if self._skills.list() else ()
 
@@ -94,7 +94,7 @@ class ResourcesToolset:
         offered = self._skills.list()
         return render_skills_block(create_skill_registry(offered), [spec.name for spec in offered])
 
-    def subject(self, call: ToolCall) -> Subject:
+    def subject(self, call: ToolCall, conversation: Conversation | None = None) -> Subject:
         """Returns the skill that the call names."""
         return Subject(call.name, skill=call.named("name"))
 

@@ -45,7 +45,7 @@ class SkillToolset:
     def __init__(self, skills: OfferedSkills) -> None:
         self._skills = skills
 
-    def tools(self) -> tuple[Tool, ...]:
+    def tools(self, conversation: Conversation | None = None) -> tuple[Tool, ...]:
         """Returns the one tool, whose description lists the skills; none where there is no skill."""
         offered = self._skills.list()
         return (Tool(SKILL, _description(offered), _SCHEMA, effect="read"),) if offered else ()
@@ -54,7 +54,7 @@ class SkillToolset:
         """Returns "": the tool's description says all."""
         return ""
 
-    def subject(self, call: ToolCall) -> Subject:
+    def subject(self, call: ToolCall, conversation: Conversation | None = None) -> Subject:
         """Returns the skill that the call names."""
         return Subject(call.name, skill=call.named("skill"))
 

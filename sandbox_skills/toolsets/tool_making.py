@@ -1,7 +1,8 @@
-"""`define_tool` and `remove_tool` for one tenant: what a model makes is a skill, among those it may see."""
+"""`define_tool` and `remove_tool` for one tenant: what a model makes is a skill, which its conversation sees."""
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,42 +17,59 @@ from sandbox_skills.catalog import (
     read_definition,
 )
 from sandbox_skills.catalog.builtin_names import BUILTIN_TOOLS
-from sandbox_skills.errors import ToolNotFoundError, ToolProtectedError
+from sandbox_skills.errors import ToolDefinitionError, ToolNotFoundError, ToolProtectedError, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sandbox_skills.catalog import DefinedTool, DefinedTools, SkillSpec, ToolDefinition
-    from sandbox_skills.toolsets.base import ToolCall
+    from sandbox_skills.toolsets.base import Conversation, ToolCall
     from sandbox_skills.toolsets.declared import DeclaredTool
     from sandbox_skills.toolsets.offered import OfferedSkills
 
 
-class ToolMaking:
-    """Makes and removes tools in `defined`, which whoever entered it owns. Blocking.
+MAX_MADE = 100
+"""Tools that one conversation may have made: more than a model can choose among, and they lie on the host."""
 
-    The tools made here are the tenant's whatever skills he is offered; those of earlier times are skills like others.
+
+class _Made:
+    """What one conversation has made: the names of the skills, and where they lie."""
+
+    def __init__(self, defined: DefinedTools) -> None:
+        self.defined = defined
+        self.names: frozenset[str] = frozenset()
+        roots = [SkillRoot(str(root)) for root in defined.roots]
+        self._catalog = Catalog(roots, replace(LENIENT, precedence="last"))
+
+    def skills(self) -> tuple[SkillSpec, ...]:
+        return tuple(spec for spec in self._catalog.list() if spec.name in self.names)
+
+
+class ToolMaking:
+    """Makes and removes tools in `defined`, which whoever entered it owns. Blocking; safe to use from several threads.
+
+    The tools made here are their conversation's whatever skills it is offered, and no other's; those of earlier times
+    are skills like others.
     """
 
     def __init__(self, defined: DefinedTools, offered: OfferedSkills, *, tenant: str) -> None:
         self.tenant = tenant
         self._defined = defined
         self._offered = offered
-        roots = [SkillRoot(str(root)) for root in defined.roots]
-        self._catalog = Catalog(roots, replace(LENIENT, precedence="last"))
-        self._made: frozenset[str] = frozenset()
+        self._lock = threading.Lock()
+        self._made: dict[str, _Made] = {}
 
-    def skills(self) -> tuple[SkillSpec, ...]:
-        """Returns the skills that are offered, and after them those of the tools that were made here."""
-        offered = self._offered.list()
-        if not self._made:
-            return offered
-        known = {spec.dir for spec in offered}
-        mine = (spec for spec in self._catalog.list() if spec.name in self._made and spec.dir not in known)
-        return (*offered, *mine)
+    def has_made(self, conversation: Conversation) -> bool:
+        """Tells whether tools were made in a conversation that are still there. Pure."""
+        made = self._made.get(conversation.id)
+        return made is not None and bool(made.names)
+
+    def skills(self, conversation: Conversation) -> tuple[SkillSpec, ...]:
+        """Returns the skills of the tools that were made in a conversation."""
+        return self._made[conversation.id].skills() if self.has_made(conversation) else ()
 
     def define(
-        self, call: ToolCall, visible: Mapping[str, DeclaredTool]
+        self, call: ToolCall, visible: Mapping[str, DeclaredTool], conversation: Conversation
     ) -> tuple[DefinedTool, ToolDefinition]:
         """Makes the tool that a call asks for; raises RequestError as `read_definition` and `define` do.
 
@@ -60,13 +78,19 @@ class ToolMaking:
         """
         reserved = {name for name, one in visible.items() if not made_at_run_time(Path(one.skill.dir))}
         definition = read_definition(
-            call.arguments, reserved=BUILTIN_TOOLS | reserved, skills=self._taken_skills()
+            call.arguments, reserved=BUILTIN_TOOLS | reserved, skills=self._taken_skills(conversation)
         )
-        made = self._defined.define(definition)
-        self._made |= {made.tool.skill}
+        with self._lock:
+            mine = self._made.get(conversation.id) or self._new(conversation)
+            if len(mine.names | {definition.tool.skill}) > MAX_MADE:
+                wrong = Violation("name", f"there are {MAX_MADE} tools of this conversation already")
+                raise ToolDefinitionError(call.name, [wrong], hint="Remove one first.")
+            made = mine.defined.define(definition)
+            mine.names |= {made.tool.skill}
+            self._made[conversation.id] = mine
         return made, definition
 
-    def remove(self, call: ToolCall, visible: Mapping[str, DeclaredTool]) -> str:
+    def remove(self, call: ToolCall, visible: Mapping[str, DeclaredTool], conversation: Conversation) -> str:
         """Removes a tool that define_tool made and returns its name; raises ToolProtectedError for any other."""
         check_call(REMOVE_TOOL, call.arguments)
         name = call.named("name")
@@ -81,12 +105,17 @@ class ToolMaking:
             raise ToolProtectedError(
                 f"{name} belongs to the skill {skill.name!r}, which define_tool did not make"
             )
-        self._defined.remove(name)
-        self._made -= {skill.name}
+        with self._lock:
+            mine = self._made.get(conversation.id) or self._new(conversation)
+            mine.defined.remove(name)
+            mine.names -= {skill.name}
         return name
 
-    def _taken_skills(self) -> frozenset[str]:
-        seen = {spec.dir for spec in self.skills()}
+    def _new(self, conversation: Conversation) -> _Made:
+        return _Made(self._defined.apart(conversation.id))
+
+    def _taken_skills(self, conversation: Conversation) -> frozenset[str]:
+        seen = {spec.dir for spec in (*self._offered.list(), *self.skills(conversation))}
         return frozenset(
             spec.name
             for spec in self._offered.source.list()

@@ -98,9 +98,9 @@ class Toolbox:
         _check_names([one.name for one in self.toolsets])
         self.tools()
 
-    def tools(self) -> tuple[Tool, ...]:
-        """Returns the tools as they are now. Blocking: looks at the skills' status."""
-        return tuple(tool for _, tool in self._owned())
+    def tools(self, conversation: Conversation | None = None) -> tuple[Tool, ...]:
+        """Returns the tools as they are now, with those made in a conversation. Blocking: looks at skills' status."""
+        return tuple(tool for _, tool in self._owned(conversation))
 
     def prompt(self, conversation: Conversation, *, query: str = "") -> str:
         """Returns the section of the system prompt: those of its toolsets that have something to say. Blocking."""
@@ -110,7 +110,7 @@ class Toolbox:
     def approval(self, call: ToolCall, conversation: Conversation) -> bool:
         """Tells whether a person is to be asked first; what the policy refuses needs nobody's word. Blocking."""
         try:
-            subject = self._subject(self._owner(call.name), call)
+            subject = self._subject(self._owner(call.name, conversation), call, conversation)
         except ToolNotFoundError:
             return False
         return _asks(self._decision(subject, conversation), subject, conversation)
@@ -195,8 +195,8 @@ class Toolbox:
         toolset = self.toolsets[0]
         conversation = context.conversation
         try:
-            toolset = await to_thread.run_sync(self._owner, call.name)
-            subject = await to_thread.run_sync(self._subject, toolset, call)
+            toolset = await to_thread.run_sync(self._owner, call.name, conversation)
+            subject = await to_thread.run_sync(self._subject, toolset, call, conversation)
             decision = self._decision(subject, conversation)
             _admit(decision, subject, conversation, approved=approved)
             result = await toolset.call(call, context)
@@ -207,9 +207,9 @@ class Toolbox:
             return replace(result, state_delta={**result.state_delta, approval_key(subject): "1"})
         return result
 
-    def _subject(self, toolset: Toolset, call: ToolCall) -> Subject:
+    def _subject(self, toolset: Toolset, call: ToolCall, conversation: Conversation) -> Subject:
         """Returns what a call is about, with the skill's own name: a policy knows no other. Blocking."""
-        subject = toolset.subject(call)
+        subject = toolset.subject(call, conversation)
         return replace(subject, skill=self._canonical(subject.skill)) if subject.skill else subject
 
     def _decision(self, subject: Subject, conversation: Conversation) -> Decision:
@@ -225,9 +225,9 @@ class Toolbox:
             command=subject.command,
         )
 
-    def _owner(self, name: str) -> Toolset:
+    def _owner(self, name: str, conversation: Conversation) -> Toolset:
         """Returns the toolset that has a tool of that name; raises ToolNotFoundError with the names there are."""
-        owned = self._owned()
+        owned = self._owned(conversation)
         for toolset, tool in owned:
             if tool.name == name:
                 return toolset
@@ -236,8 +236,8 @@ class Toolbox:
             f"no tool is named {one_line(name, _MAX_NAME)!r}", hint=f"The tools are: {names or 'none'}."
         )
 
-    def _owned(self) -> list[tuple[Toolset, Tool]]:
-        owned = [(toolset, tool) for toolset in self.toolsets for tool in toolset.tools()]
+    def _owned(self, conversation: Conversation | None) -> list[tuple[Toolset, Tool]]:
+        owned = [(toolset, tool) for toolset in self.toolsets for tool in toolset.tools(conversation)]
         owners: dict[str, Toolset] = {}
         for toolset, tool in owned:
             other = owners.setdefault(tool.name, toolset)

@@ -124,16 +124,19 @@ def audit_file(settings: Settings) -> AuditFile | None:
 
 
 def catalog(settings: Settings) -> Catalog:
-    """Returns the skills of the roots that the user named, and those he added; else also of the usual places.
+    """Returns the skills of the roots that the user named, of saved tools, and those he added; else also of the usual
+    places.
 
     The user's own usual places count where the settings say so. Skills of those places are only found. Of added ones
     only the pins are his word, so it changes nothing to name their folder.
     """
     chosen, installed = settings.skills, settings.installed_skills()
+    saved = settings.tools.save_to
+    mine = chosen.roots if saved is None or saved in chosen.roots else (*chosen.roots, saved)
     home = Path.home() if chosen.user_scope else None
     usual = default_roots(current_directory(), home=home)
     roots = search_order(
-        [SkillRoot(str(root)) for root in chosen.roots if root.resolve() != installed.resolve()],
+        [SkillRoot(str(root)) for root in mine if root.resolve() != installed.resolve()],
         SkillRoot(str(installed), named=False, scope="installed"),
         [root for root in usual if root.scope == "user" or not chosen.roots],
         precedence=chosen.precedence,

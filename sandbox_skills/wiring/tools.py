@@ -60,6 +60,15 @@ class ToolsetParts:
     making: ToolMaking | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class OpenedTools:
+    """The tools of the user's skills, what they run in, and the skills that models are offered."""
+
+    toolbox: Toolbox
+    live: Live
+    skills: OfferedSkills
+
+
 _MAKERS: Mapping[str, Callable[[ToolsetParts, str], Toolset]] = MappingProxyType(
     {
         "openrouter": lambda parts, _: OpenRouterTools(parts.runs, parts.options.openrouter),
@@ -147,14 +156,14 @@ async def opened_toolbox(
     is loaded is told in replies. Connects to nothing before the first call that needs a sandbox. Raises SettingsError
     for a toolset that is none.
     """
-    async with opened_tools(settings, toolsets=toolsets, tenant=tenant, reply=reply) as (toolbox, _):
-        yield toolbox
+    async with opened_tools(settings, toolsets=toolsets, tenant=tenant, reply=reply) as tools:
+        yield tools.toolbox
 
 
 @asynccontextmanager
 async def opened_tools(
     settings: Settings, *, toolsets: Sequence[str] = (), tenant: str = LOCAL_TENANT, reply: bool = False
-) -> AsyncGenerator[tuple[Toolbox, Live]]:
+) -> AsyncGenerator[OpenedTools]:
     """Gives what `opened_toolbox` gives, and what it works with."""
     chosen = _for_provider(settings, None)
     wanted = chosen.tools
@@ -164,8 +173,9 @@ async def opened_tools(
     workspace = replace(workspace, place="reply") if reply else workspace
     options = ToolsetOptions(OpenRouterOptions(), workspace)
     names = toolsets or wanted.toolsets
-    async with _opened(chosen, offered, names, options, tenant=tenant, pooled=False) as opening:
-        yield opening
+    opening = _opened(chosen, offered, names, options, tenant=tenant, pooled=False, saved=wanted.save_to)
+    async with opening as (toolbox, live):
+        yield OpenedTools(toolbox, live, offered)
 
 
 def offered_skills(

@@ -78,7 +78,7 @@ class WorkspaceToolset:
         self._parts = Parts(runs, chosen, tools, artifacts)
         self._made: tuple[tuple[str, ...], tuple[Tool, ...]] = ((), ())
 
-    def tools(self) -> tuple[Tool, ...]:
+    def tools(self, conversation: Conversation | None = None) -> tuple[Tool, ...]:
         """Returns its tools with the names of the skills as they are now; none where there is no skill. Blocking."""
         skills = tuple(sorted(self._parts.runs.skills.names()))
         made, tools = self._made
@@ -98,7 +98,7 @@ class WorkspaceToolset:
         # What changes with each request stands last: a provider's cache of prompts ends there.
         return "\n\n".join(part for part in (overview, said, render_hint(skills, query)) if part)
 
-    def subject(self, call: ToolCall) -> Subject:
+    def subject(self, call: ToolCall, conversation: Conversation | None = None) -> Subject:
         """Returns what a call is about."""
         taken = _texts(call.arguments)
         return Subject(call.name, skill=taken.get("skill", ""), command=taken.get("command", ""))

@@ -32,6 +32,38 @@ def run_of(*argv: str) -> str:
     return json.dumps({"skill": "sample", "command": " ".join(argv)})
 
 
+class TestSavedTools:
+    CALL = ("call", *FAKE, "--toolset", "native", "define_tool", "--args")
+
+    def definition(self, *, persistent: bool) -> str:
+        return json.dumps(
+            {"name": "add_one", "description": "d", "code": "return 1", "persistent": persistent}
+        )
+
+    def test_a_persistent_tool_is_saved_where_the_settings_say_and_is_offered_from_then_on(
+        self, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder = tmp_path / "made/tools"
+        monkeypatch.setenv("SANDBOX_SKILLS_TOOLS__SAVE_TO", str(folder))
+        assert cli("tools", *FAKE, "--toolset", "native").code == 0
+        assert not folder.exists()
+        done = cli(*self.CALL, self.definition(persistent=True))
+        assert (done.code, json.loads(done.out)["persistent"]) == (0, True)
+        assert (folder / "add-one/SKILL.md").is_file()
+        assert "add_one" in cli("tools", *FAKE, "--toolset", "native").out
+        assert "add-one" in cli("list", *FAKE).out
+        removal = ("remove_tool", "--args", '{"name": "add_one"}')
+        assert cli("call", *FAKE, "--toolset", "native", *removal).code == 0
+        assert "add_one" not in cli("tools", *FAKE, "--toolset", "native").out
+
+    def test_without_such_a_folder_a_tool_ends_with_its_call(self, cli: Cli) -> None:
+        done = cli(*self.CALL, self.definition(persistent=True))
+        assert done.code == 2
+        assert "Define it without persistent." in done.out
+        assert cli(*self.CALL, self.definition(persistent=False)).code == 0
+        assert "add_one" not in cli("tools", *FAKE, "--toolset", "native").out
+
+
 class TestOffers:
     def test_tools_are_listed_and_printed_as_an_api_takes_them(self, cli: Cli) -> None:
         assert [line.split()[0] for line in cli("tools", *FAKE).out.splitlines()] == [

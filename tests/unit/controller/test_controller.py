@@ -56,14 +56,14 @@ class Notes:
 
     name = "notes"
 
-    def tools(self) -> tuple[Tool, ...]:
+    def tools(self, conversation: Conversation | None = None) -> tuple[Tool, ...]:
         schema: Any = {"type": "object", "properties": {"note": {"type": "string"}}}
         return (Tool("load_note", "Loads.", schema, effect="read"), Tool("use_note", "Uses.", schema))
 
     def prompt(self, conversation: Conversation, *, query: str = "") -> str:
         return f"There are notes. Asked: {query}"
 
-    def subject(self, call: ToolCall) -> Subject:
+    def subject(self, call: ToolCall, conversation: Conversation | None = None) -> Subject:
         return Subject(call.name, skill="note")
 
     async def call(self, call: ToolCall, context: CallContext) -> ToolResult:
@@ -99,6 +99,25 @@ async def test_tools_of_a_toolset_and_ones_own_are_one(model: Model, talk: Conve
     assert done.result.usage.cost == pytest.approx(0.002)
     for event in heard:
         assert json.loads(json.dumps(event.as_dict()))["event"] == event.event
+
+
+class Made(Notes):
+    """Has a tool that was made in one conversation."""
+
+    def tools(self, conversation: Conversation | None = None) -> tuple[Tool, ...]:
+        made = (Tool("made", "Made.", {"type": "object", "properties": {}}),)
+        return (*super().tools(), *(made if conversation is not None and conversation.id == "maker" else ()))
+
+
+async def test_tools_made_in_a_conversation_are_offered_in_that_one_alone(model: Model) -> None:
+    model.server.script(DONE, DONE)
+    async with model.controller(toolbox=Toolbox([Made()])) as controller:
+        for name in ("maker", "other"):
+            await controller.run("Hi.", Conversation(name, tenant="t"))
+    assert [asked.tools for asked in model.server.asked] == [
+        ["load_note", "use_note", "made"],
+        ["load_note", "use_note"],
+    ]
 
 
 async def test_names_that_toolset_and_caller_share_are_refused() -> None:

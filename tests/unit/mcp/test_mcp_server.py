@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 import httpx
 import pytest
 from mcp import Client, MCPError, types
+from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 
 from sandbox_skills.artifacts import LocalArtifactStore
 from sandbox_skills.catalog import Catalog, SkillRoot
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcp.client.context import ClientRequestContext
+    from mcp.client.session import MessageHandlerFnT
 
     from sandbox_skills.artifacts import ArtifactStore
     from sandbox_skills.catalog.manifest_json import JsonObject
@@ -58,14 +60,18 @@ class Probe:
     name: str = "probe"
     cancelled: anyio.Event = field(default_factory=anyio.Event)
     conversations: set[str] = field(default_factory=set[str])
+    makers: set[str] = field(default_factory=set[str])
 
-    def tools(self) -> tuple[Tool, ...]:
-        return (Tool("probe", "Does things.", {"type": "object", "properties": {}}, result=RESULT),)
+    def tools(self, conversation: Conversation | None = None) -> tuple[Tool, ...]:
+        probe = Tool("probe", "Does things.", {"type": "object", "properties": {}}, result=RESULT)
+        if conversation is None or conversation.id not in self.makers:
+            return (probe,)
+        return (probe, replace(probe, name="made"))
 
     def prompt(self, conversation: Conversation, *, query: str = "") -> str:
         return "Use probe."
 
-    def subject(self, call: ToolCall) -> Subject:
+    def subject(self, call: ToolCall, conversation: Conversation | None = None) -> Subject:
         return Subject(call.name)
 
     async def call(self, call: ToolCall, context: CallContext) -> ToolResult:
@@ -84,6 +90,8 @@ class Probe:
             case "save":
                 artifact = await self.store.save("out/a b.txt", b"kept", tenant="t")
                 return ToolResult({"n": 1}, artifacts=(artifact,))
+            case "make":
+                self.makers.add(context.conversation.id)
             case "refuse":
                 raise ToolCallError("probe", [Violation("do", "is wrong")], hint="Do right.")
             case _:
@@ -310,6 +318,58 @@ class TestHttp:
                 async with Client(url, mode="legacy") as client:
                     await client.call_tool("probe", {})
         assert len(world.probe.conversations) == 2
+
+    @BOTH
+    async def test_a_client_can_name_its_conversation_and_come_back_to_it(
+        self, world: World, mode: Mode
+    ) -> None:
+        async with self.serving(world) as url:
+            for name in ("mine", "yours", "mine", "shared", "x" * 5_000):
+                async with (
+                    create_mcp_http_client(headers={"X-Conversation": name}) as http,
+                    Client(streamable_http_client(url, http_client=http), mode=mode) as client,
+                ):
+                    await client.call_tool("probe", {})
+        assert len(world.probe.conversations) == 4
+        assert "mcp-shared" not in world.probe.conversations
+
+    async def test_a_session_is_nobody_elses_whatever_a_header_says(self, world: World) -> None:
+        async with self.serving(world) as url, Client(url, mode="legacy") as client:
+            await client.call_tool("probe", {})
+            (session,) = world.probe.conversations
+            headers = {"Mcp-Session-Id": session.removeprefix("mcp-")}
+            async with (
+                create_mcp_http_client(headers=headers) as http,
+                Client(streamable_http_client(url, http_client=http)) as other,
+            ):
+                await other.call_tool("probe", {})
+        assert world.probe.conversations == {session, "mcp-shared"}
+
+    async def test_a_tool_that_a_model_makes_is_told_and_offered_to_its_session_alone(
+        self, world: World
+    ) -> None:
+        told = {name: anyio.Event() for name in ("maker", "other")}
+
+        def heard_by(name: str) -> MessageHandlerFnT:
+            async def heard(message: object) -> None:
+                if isinstance(message, types.ToolListChangedNotification):
+                    told[name].set()
+
+            return heard
+
+        async with (
+            self.serving(world) as url,
+            Client(url, mode="legacy", message_handler=heard_by("maker")) as maker,
+            Client(url, mode="legacy", message_handler=heard_by("other")) as other,
+        ):
+            for client in (maker, other):
+                await client.list_tools()
+            await maker.call_tool("probe", {"do": "make"})
+            with anyio.fail_after(10):
+                await told["maker"].wait()
+            names = [[tool.name for tool in (await one.list_tools()).tools] for one in (maker, other)]
+            assert names == [["probe", "made", "skill"], ["probe", "skill"]]
+            assert not told["other"].is_set()
 
     async def test_a_page_elsewhere_cannot_use_a_browser_to_get_in(self, world: World) -> None:
         async with self.serving(world) as url, httpx.AsyncClient() as client:

@@ -16,6 +16,7 @@ from sandbox_skills.catalog.builtin_names import BUILTIN_TOOLS
 from sandbox_skills.engines.fake import FakeEngine
 from sandbox_skills.policy import Policy, SkillRule
 from sandbox_skills.spec import SandboxSpec
+from sandbox_skills.toolsets import tool_making
 from sandbox_skills.toolsets.base import Conversation, Subject, ToolCall, ToolResult
 from sandbox_skills.toolsets.native import LOADERS, NativeToolset
 from sandbox_skills.toolsets.offered import OfferedSkills
@@ -74,7 +75,7 @@ class World:
         return await self.box.call(ToolCall(tool, arguments), self.talk)
 
     def names(self) -> list[str]:
-        return [tool.name for tool in self.box.tools()]
+        return [tool.name for tool in self.box.tools(self.talk)]
 
 
 @dataclass
@@ -330,6 +331,43 @@ class TestMaking:
             assert "add_one" not in other.names()
         async with opened(Options(root)) as later:
             assert "add_one" not in later.names()
+
+    async def test_conversations_of_one_toolset_see_their_own_tools_alone(self, world: World) -> None:
+        other = Conversation("../c\ud800", tenant="t")
+
+        async def of_other(tool: str, **arguments: object) -> ToolResult:
+            return await world.box.call(ToolCall(tool, arguments), other)
+
+        await world.call("define_tool", **DEFINE)
+        assert "add_one" not in [tool.name for tool in world.box.tools(other)]
+        assert "add_one" not in [tool.name for tool in world.box.tools()]
+        assert (await of_other("add_one")).code == "tool_not_found"
+        assert (await of_other("remove_tool", name="add_one")).code == "tool_not_found"
+        # One of that name is another tool, with a schema of its own.
+        defined = await of_other("define_tool", **DEFINE, parameters={"b": {"type": "number"}})
+        assert isinstance(defined.content, dict)
+        assert defined.content["replaced"] is False
+        assert "a: is not a parameter" in told(await of_other("add_one", a=1))
+        assert "b: is not a parameter" in told(await world.call("add_one", b=1))
+        assert not (await of_other("remove_tool", name="add_one")).is_error
+        assert not (await world.call("add_one")).is_error
+
+    async def test_tools_that_are_made_at_the_same_time_are_all_there(self, world: World) -> None:
+        names = [f"tool_{number}" for number in range(8)]
+        calls = [ToolCall("define_tool", {**DEFINE, "name": name}) for name in names]
+        results = await world.box.call_all(calls, world.talk)
+        assert [result.is_error for result in results] == [False] * 8
+        assert set(names) <= set(world.names())
+
+    async def test_a_conversation_makes_no_more_tools_than_a_model_can_choose_among(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(tool_making, "MAX_MADE", 2)
+        for name in ("one", "two", "two"):
+            assert not (await world.call("define_tool", **{**DEFINE, "name": name})).is_error
+        assert "Remove one first." in told(await world.call("define_tool", **{**DEFINE, "name": "three"}))
+        await world.call("remove_tool", name="one")
+        assert not (await world.call("define_tool", **{**DEFINE, "name": "three"})).is_error
 
     async def test_an_allowlist_does_not_hide_what_was_made_here(self, root: Path) -> None:
         skill(root, "weather", WEATHER)

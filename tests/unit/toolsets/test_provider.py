@@ -192,6 +192,21 @@ class TestAnswers:
         assert (named.conversation.id, named.conversation.agent) == ("chat-7", "writer")
         assert {one.conversation.tenant for one in (provider, other, named)} == {"local"}
 
+    async def test_a_tool_that_was_made_is_its_conversations_alone(
+        self, skills: Path, settings: Settings
+    ) -> None:
+        call = {"name": "add_one", "description": "d", "code": "return 1"}
+        async with created(skills, settings, toolsets=["native"]) as provider:
+            mine, other = provider.for_conversation("a"), provider.for_conversation("b")
+            await mine.handle_tool_call("define_tool", call)
+            assert "add_one" in [tool["name"] for tool in mine.tools]
+            assert "add_one" in [tool.name for tool in mine.sdk_tools]
+            for stranger in (other, provider):
+                assert "add_one" not in [tool["name"] for tool in stranger.tools]
+                assert await stranger.maybe_handle_tool_call("add_one", {}) is None
+            # A server makes the provider of a chat anew for each request.
+            assert "add_one" in [tool["name"] for tool in provider.for_conversation("a").tools]
+
 
 class TestPolicy:
     async def test_a_call_waits_for_a_person_where_the_policy_says_so(

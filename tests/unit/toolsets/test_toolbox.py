@@ -41,13 +41,13 @@ class Plain:
         self.called: list[ToolCall] = []
         self._fails = fails
 
-    def tools(self) -> tuple[Tool, ...]:
+    def tools(self, conversation: Conversation | None = None) -> tuple[Tool, ...]:
         return tuple(Tool(name, f"Does {name}.", EMPTY) for name in self.names)
 
     def prompt(self, conversation: Conversation, *, query: str = "") -> str:
         return f"{self.name}{query}" if self.names else ""
 
-    def subject(self, call: ToolCall) -> Subject:
+    def subject(self, call: ToolCall, conversation: Conversation | None = None) -> Subject:
         return Subject(call.name, skill=call.named("skill"), command=call.named("command"))
 
     async def call(self, call: ToolCall, context: CallContext) -> ToolResult:
