@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from sandbox_skills.catalog import ManifestOptions, Severity, load_manifest
+from sandbox_skills.catalog.builtin_names import BUILTIN_TOOLS
 from sandbox_skills.catalog.resources import open_skill_file
 from sandbox_skills.ci.expect import Expect
 from sandbox_skills.ci.observed import Failure
@@ -17,7 +18,6 @@ from sandbox_skills.ci.syntax import MAX_SCRIPTS, SECONDS, kind_of, syntax_comma
 from sandbox_skills.ci.trial import SMOKE, Looked, Sandboxed, Skipped, Trial
 from sandbox_skills.errors import RequestError
 from sandbox_skills.install.validate import validate
-from sandbox_skills.toolsets.builtin_names import BUILTIN_TOOLS
 from sandbox_skills.workspace.manager import Script
 from sandbox_skills.workspace.paths import open_root
 from sandbox_skills.workspace.skill_tree import StageLimits, scan

@@ -12,7 +12,8 @@ import anyio
 import httpx
 import pytest
 from mcp import Client, MCPError, types
-from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 
 from sandbox_skills.artifacts import LocalArtifactStore
 from sandbox_skills.catalog import Catalog, SkillRoot
