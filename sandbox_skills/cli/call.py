@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 import typer
 from anyio import to_thread
 
+from sandbox_skills.catalog.builtin_names import toolsets_with
 from sandbox_skills.cli.event_loop import run_async
 from sandbox_skills.cli.exits import FAILED, SANDBOX_FAILED, USAGE
 from sandbox_skills.cli.kept_conversation import KeptConversation, kept_conversation
 from sandbox_skills.cli.skills import check_roots
 from sandbox_skills.cli.terminal import err, out, print_json, working
 from sandbox_skills.cli.text import harmless, harmless_line
-from sandbox_skills.errors import CommandError
+from sandbox_skills.errors import CommandError, ToolNotFoundError
 from sandbox_skills.spec import LOCAL_TENANT, MIB
 from sandbox_skills.toolsets.base import Conversation, ToolCall
 from sandbox_skills.wiring.tools import opened_tools
@@ -68,6 +69,8 @@ def call(options: GlobalOptions, wanted: CallOptions) -> int:
             else json.dumps(result.content, ensure_ascii=False, indent=2)
         )
         out.print(harmless(text))
+    if result.code == ToolNotFoundError.code and (others := toolsets_with(wanted.tool)):
+        err.print(harmless_line(f"hint: {wanted.tool} is a tool of another toolset: --toolset {others[0]}"))
     return _code(result)
 
 

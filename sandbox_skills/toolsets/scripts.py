@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from sandbox_skills.errors import ScriptNotFoundError
+from sandbox_skills.errors import PathEscapeError, ScriptNotFoundError
 from sandbox_skills.workspace.commands import MAX_NAMED, scripts_hint
 from sandbox_skills.workspace.interpreters import read_head
 from sandbox_skills.workspace.paths import open_root, relative_inside, shown
@@ -24,6 +24,13 @@ def find_script(root: Path, asked: str) -> str:
     A bare name counts where exactly one file below has it. Raises PathEscapeError for a path that leaves the skill,
     ScriptNotFoundError that names the scripts there are, SkillUnsafeError.
     """
+    try:
+        return _found(root, asked)
+    except PathEscapeError as error:
+        raise PathEscapeError(error.message, hint=_hint(root, asked)) from error
+
+
+def _found(root: Path, asked: str) -> str:
     path = relative_inside(asked)
     for candidate in (path, _USUAL / path):
         if _is_file(root, str(candidate)):
@@ -36,10 +43,12 @@ def find_script(root: Path, asked: str) -> str:
         raise ScriptNotFoundError(
             f"several files of the skill are named {shown(asked)}", hint=f"Name one by its path: {several}."
         )
+    raise ScriptNotFoundError(f"the skill has no script {shown(asked)}", hint=_hint(root, asked))
+
+
+def _hint(root: Path, asked: str) -> str:
     hint = scripts_hint(root, asked)
-    raise ScriptNotFoundError(
-        f"the skill has no script {shown(asked)}", hint=f"{hint[:1].upper()}{hint[1:]}."
-    )
+    return f"{hint[:1].upper()}{hint[1:]}."
 
 
 def _is_file(root: Path, path: str) -> bool:

@@ -35,6 +35,7 @@ MAX_SHOWN = 120
 _DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DRIVES = re.compile(r"^(?:\s*[A-Za-z]:)+")
 _SEPARATORS = re.compile(r"[/\\]")
+_INSIDE = "give a path that stays inside"
 _UNSAFE_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -50,7 +51,7 @@ def box_path(
     path = PurePosixPath("/", *_normalise(text, start))
     if not any(path.is_relative_to(root) for root in (*roots, base)):
         allowed = ", ".join(dict.fromkeys(str(root) for root in (base, *roots)))
-        raise PathEscapeError(f"path {shown(text)} leaves {allowed}")
+        raise PathEscapeError(f"path {shown(text)} leaves {allowed}", hint=_INSIDE)
     if len(os.fsencode(path)) > MAX_PATH_BYTES:
         raise PathEscapeError(f"path {shown(text)} is longer than {MAX_PATH_BYTES} bytes")
     return path
@@ -72,7 +73,7 @@ def _normalise(text: str, start: Sequence[str]) -> list[str]:
     for part in text.split("/"):
         if part == "..":
             if not parts:
-                raise PathEscapeError(f"path {shown(text)} leaves its root")
+                raise PathEscapeError(f"path {shown(text)} leaves its root", hint=_INSIDE)
             parts.pop()
         elif part not in {"", "."}:
             if fault := name_fault(part):

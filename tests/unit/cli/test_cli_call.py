@@ -32,6 +32,13 @@ def run_of(*argv: str) -> str:
     return json.dumps({"skill": "sample", "command": " ".join(argv)})
 
 
+def test_a_tool_of_a_toolset_that_is_not_chosen_is_told_with_its_toolset(cli: Cli) -> None:
+    done = cli("call", *FAKE, "skill_run", "--args", run_of("true"))
+    assert done.code == 2
+    assert "--toolset workspace" in done.err
+    assert "toolset" not in cli("call", *FAKE, "nothing").err
+
+
 class TestSavedTools:
     CALL = ("call", *FAKE, "--toolset", "native", "define_tool", "--args")
 

@@ -12,7 +12,7 @@ import pytest
 
 from sandbox_skills.artifacts import LocalArtifactStore
 from sandbox_skills.catalog import Catalog, SkillRoot, defined_tools
-from sandbox_skills.catalog.builtin_names import BUILTIN_TOOLS
+from sandbox_skills.catalog.builtin_names import BUILTIN_TOOLS, TOOLS_BY_TOOLSET
 from sandbox_skills.engines.fake import FakeEngine
 from sandbox_skills.policy import Policy, SkillRule
 from sandbox_skills.spec import SandboxSpec
@@ -161,8 +161,10 @@ class TestTools:
             ResourcesToolset(runs.skills),
             world.toolset,
         )
-        names = {tool.name for toolset in toolsets for tool in toolset.tools() if not tool.skill}
-        assert names == BUILTIN_TOOLS
+        assert {toolset.name for toolset in toolsets} == set(TOOLS_BY_TOOLSET)
+        for toolset in toolsets:
+            names = {tool.name for tool in toolset.tools() if not tool.skill}
+            assert names == set(TOOLS_BY_TOOLSET[toolset.name])
         assert set(LOADERS.values()) <= BUILTIN_TOOLS
 
     async def test_of_one_name_the_later_skill_counts_and_that_is_said(

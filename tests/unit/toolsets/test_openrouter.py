@@ -346,11 +346,14 @@ class TestFailures:
     async def test_a_script_outside_is_not_allowed(self, world: World, script: str) -> None:
         got = await world.use(script)
         assert (got["exitCode"], got["error"][:17]) == (-1, "ScriptNotAllowed:")
+        assert "'scripts/deploy.sh'" in got["error"]
 
     async def test_a_link_that_leaves_is_not_allowed(self, world: World, skills: Path) -> None:
         (skills.parent / "outside.py").write_text("")
         (skills / "deploy/link.py").symlink_to("../../outside.py")
-        assert (await world.use("link.py"))["error"].startswith("ScriptNotAllowed: ")
+        got = await world.use("link.py")
+        assert got["error"].startswith("ScriptNotAllowed: ")
+        assert "'scripts/deploy.sh'" in got["error"]
 
     async def test_what_nothing_can_run_is_not_allowed(self, world: World) -> None:
         got = await world.use("data.bin")
