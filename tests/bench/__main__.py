@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import bubblewrap, catalog, controller, handlers, warm
+from tests.bench import bubblewrap, catalog, controller, handlers, peers, single_use, warm
 from tests.bench.chart import as_svg
 from tests.bench.report import Row, as_markdown, machine, missed
 from tests.bench.scenarios import Bench
@@ -29,6 +29,8 @@ async def measure(folder: Path) -> list[Row]:
             *await warm.rows(bench),
             *[row async for row in bench.rows()],
             *await handlers.rows(bench),
+            *await peers.rows(bench),
+            *await single_use.rows(bench),
             *await bubblewrap.rows(bench),
         ]
 

@@ -229,6 +229,15 @@ class Bench:
         self.client.kill(name)
         self.client.remove_container(name, force=True)
 
+    def sleeping_container(self, client: docker.APIClient) -> None:
+        """Makes, starts, kills and removes a container like a box's in which nothing but `sleep` runs."""
+        body = self._body() | {"Entrypoint": ["sleep", "600"]}
+        body["HostConfig"] = body["HostConfig"] | {"AutoRemove": False}
+        name = client.create_container_from_config(body)["Id"]  # type: ignore[no-untyped-call]
+        client.start(name)
+        client.kill(name)
+        client.remove_container(name, force=True)
+
     @contextmanager
     def container(self, *, volume: bool = False) -> Iterator[str]:
         """Runs a container like a box's while the block lasts; gives its name."""
