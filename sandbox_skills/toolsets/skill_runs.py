@@ -11,7 +11,7 @@ from urllib.parse import quote
 from anyio import to_thread
 
 from sandbox_skills.catalog import made_at_run_time
-from sandbox_skills.errors import PolicyError, SessionExpiredError, SessionLostError
+from sandbox_skills.errors import PolicyError, QuotaError, SessionExpiredError, SessionLostError
 from sandbox_skills.policy import Manner, Policy, decide
 from sandbox_skills.workspace.layout import SYSTEM_PATH
 from sandbox_skills.workspace.request import Script, Shell
@@ -206,11 +206,20 @@ class SkillRuns:
         """Returns the conversation's workspace; a skill with secrets has one of its own.
 
         One that expired or was lost goes on from its files where they are still there, else with nothing, which the
-        next run's result tells.
+        next run's result tells. Where there are too many, that of another conversation expires which has been at rest
+        longest; raises QuotaError where none is.
         """
         alone = spec is not None and request is not None and bool(request.grants)
         name = workspace_name(conversation, spec.id if alone and spec is not None else "")
         tenant = conversation.tenant
+        while True:
+            try:
+                return await self._open(name, tenant)
+            except QuotaError:
+                if not await self.sessions.make_room(tenant=tenant):
+                    raise
+
+    async def _open(self, name: str, tenant: str) -> LiveSession:
         try:
             return await self.sessions.open(name, tenant=tenant)
         except (SessionExpiredError, SessionLostError):

@@ -33,6 +33,10 @@ End = Literal["closed", "expired", "lost", "failed"]
 State = Literal["opening", "open", "closed", "expired", "lost", "failed"]
 
 
+REST_SECONDS = 1.0
+"""Without a run, after which a session may give its place to another: a call that has opened one begins sooner."""
+
+
 @dataclass(frozen=True, slots=True)
 class SessionPolicy:
     """How long sessions last, in seconds, and what one takes at a time.
@@ -97,6 +101,7 @@ class KeptSession:
         self._talking = 0
         self._born = self._used = time.monotonic()
         self._lasted = ""
+        self._retired = False
 
     @property
     def over(self) -> bool:
@@ -172,7 +177,21 @@ class KeptSession:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._changed.wait(), left)
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether nobody uses it or is about to."""
+        info = self.info()
+        return self._state == "open" and not info.busy and not self._joining and info.idle >= REST_SECONDS
+
+    async def retire(self) -> None:
+        """Lets it expire now, for another one to have its place, and waits until nothing of it is left."""
+        self._retired = True
+        self._changed.set()
+        await self._gone.wait()
+
     def _left(self) -> float:
+        if self._retired and not self._users:
+            return 0.0
         now = time.monotonic()
         age = self._born + self._policy.max_age_seconds - now
         return age if self._users else min(age, self._used + self._policy.idle_seconds - now)
@@ -184,11 +203,12 @@ class KeptSession:
         """
         self._state = "expired"
         aged = time.monotonic() - self._born >= self._policy.max_age_seconds
-        self._lasted = (
-            f"{self._policy.max_age_seconds:g} s"
-            if aged
-            else f"{self._policy.idle_seconds:g} s without a run"
-        )
+        if self._retired:
+            self._lasted = "another one needed its place"
+        elif aged:
+            self._lasted = f"{self._policy.max_age_seconds:g} s"
+        else:
+            self._lasted = f"{self._policy.idle_seconds:g} s without a run"
         while self._running:
             self._changed.clear()
             await self._changed.wait()
@@ -221,11 +241,14 @@ class KeptSession:
         """Returns the session once it is open; raises why it could not be. The last to give up waiting ends it."""
         self._joining += 1
         try:
-            return await asyncio.shield(self._opened)
+            session = await asyncio.shield(self._opened)
         except asyncio.CancelledError:
             if self._joining == 1 and not self._opened.done():
                 self.end("closed")
             raise
+        else:
+            self._used = time.monotonic()  # whoever opens it is about to use it
+            return session
         finally:
             self._joining -= 1
 

@@ -111,6 +111,17 @@ class SessionManager:
         kept = [one for (owner, _), one in self._kept.items() if owner == tenant and not one.over]
         return tuple(one.info() for one in kept)
 
+    async def make_room(self, *, tenant: str) -> bool:
+        """Lets the session of a tenant expire that has been at rest longest, and keeps its files.
+
+        False where each is in use, or where there is no place for files.
+        """
+        resting = [one for (owner, _), one in self._kept.items() if owner == tenant and one.at_rest]
+        if not resting or self._snapshots is None:
+            return False
+        await max(resting, key=lambda one: one.info().idle).retire()
+        return True
+
     async def aclose(self) -> None:
         """Ends every session; none can be opened any more."""
         self._closed = True

@@ -12,12 +12,17 @@ from hypothesis import strategies as st
 
 from sandbox_skills.catalog import Catalog, SkillRoot
 from sandbox_skills.engines.fake import FakeEngine
+from sandbox_skills.errors import QuotaError
 from sandbox_skills.policy import Policy, SkillRule
 from sandbox_skills.spec import SandboxSpec
 from sandbox_skills.toolsets.base import CallContext, Conversation
 from sandbox_skills.toolsets.offered import OfferedSkills
 from sandbox_skills.toolsets.skill_runs import EMPTIED, SkillRuns, workspace_name
+from sandbox_skills.workspace import kept_session
+from sandbox_skills.workspace.inputs import Input
+from sandbox_skills.workspace.kept_session import SessionPolicy
 from sandbox_skills.workspace.manager import Argv, RunRequest, WorkspaceManager
+from sandbox_skills.workspace.request import Shell
 from sandbox_skills.workspace.sessions import SessionManager
 from sandbox_skills.workspace.staging import SkillStore
 
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 TRUE = RunRequest(Argv(("true",)))
+CAT = RunRequest(Argv(("cat", "/workspace/work/a.txt")))
 
 
 @pytest.fixture
@@ -36,14 +42,16 @@ def anyio_backend() -> str:
 
 
 @asynccontextmanager
-async def runs(tmp_path: Path, policy: Policy | None = None) -> AsyncGenerator[tuple[SkillRuns, FakeEngine]]:
+async def runs(
+    tmp_path: Path, policy: Policy | None = None, session: SessionPolicy | None = None
+) -> AsyncGenerator[tuple[SkillRuns, FakeEngine]]:
     folder = tmp_path / "skills/greet"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\nname: greet\ndescription: d\n---\nb\n", encoding="utf-8")
     engine = FakeEngine()
     manager = WorkspaceManager(engine, SkillStore(tmp_path / "store"), spec=SandboxSpec(needs=frozenset()))
     offered = OfferedSkills(Catalog([SkillRoot(str(tmp_path / "skills"))]))
-    async with SessionManager(manager) as sessions:
+    async with SessionManager(manager, policy=session, snapshots=tmp_path / "snapshots") as sessions:
         yield SkillRuns(offered, sessions, policy or Policy(), {"KEY": "s3cret-value"}), engine
 
 
@@ -83,6 +91,30 @@ async def test_a_workspace_that_was_lost_is_told_once(tmp_path: Path) -> None:
         second = await skill_runs.run(None, TRUE, context(), tool="x")
         assert EMPTIED in first.notes
         assert EMPTIED not in second.notes
+
+
+async def test_one_conversation_too_many_takes_the_place_of_the_one_at_rest_which_finds_its_files_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_session, "REST_SECONDS", 0.0)
+    policy = SessionPolicy(max_per_tenant=2)
+    async with runs(tmp_path, session=policy) as (skill_runs, engine):
+        (tmp_path / "a.txt").write_text("kept", encoding="utf-8")
+        put = replace(TRUE, inputs=(Input(tmp_path / "a.txt", "work/a.txt"),))
+        await skill_runs.run(None, put, context("first"), tool="x")
+        for name in ("second", "third", "fourth"):
+            await skill_runs.run(None, TRUE, context(name), tool="x")
+        assert len(engine.open_sandboxes) == 2
+        back = await skill_runs.run(None, CAT, context("first"), tool="x")
+        assert (back.outcome.stdout, back.notes) == (b"kept", ())
+
+
+async def test_no_conversation_that_works_loses_its_place(tmp_path: Path) -> None:
+    async with runs(tmp_path, session=SessionPolicy(max_per_tenant=1)) as (skill_runs, _):
+        program = await skill_runs.start(None, RunRequest(Shell("read never")), context("busy"), tool="x")
+        with pytest.raises(QuotaError):
+            await skill_runs.run(None, TRUE, context("other"), tool="x")
+        assert program.program.running
 
 
 @given(
