@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-import anyio
-from anyio import to_process, to_thread
+from anyio import to_thread
 
-from sandbox_skills.ci.compare import compare
+from sandbox_skills.ci.bounded import compare_bounded
 from sandbox_skills.ci.observed import Behaviour, Failure, Observed
 from sandbox_skills.ci.request import case_limits, given_files, run_request
 from sandbox_skills.ci.results import TrialResult
@@ -35,9 +33,6 @@ if TYPE_CHECKING:
 
 HOPELESS = (EngineUnavailableError, ImageError, GuaranteeError)
 """Errors of a sandbox that the next one would have as well."""
-
-COMPARE_SECONDS = 10.0
-"""For an author's regular expressions and JSONPaths over an output: they take milliseconds, or for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,25 +77,12 @@ class Attempts:
         kept: Mapping[str, str | None] = now or await to_thread.run_sync(
             read_snapshots, folder, expect.snapshots
         )
-        failures = await compared(case, seen, kept)
+        failures = await compare_bounded(expect, seen, kept)
         written: tuple[str, ...] = ()
         if now and not failures:
             written = await to_thread.run_sync(keep_snapshots, folder, now)
         seconds = result.outcome.wall_seconds
         return TrialResult(trial, _status(failures), failures, seconds=seconds, seen=seen, snapshots=written)
-
-
-async def compared(case: Case, seen: Observed, snapshots: Mapping[str, str | None]) -> tuple[Failure, ...]:
-    """Returns every expectation that does not hold; what may take any time is ended after COMPARE_SECONDS."""
-    if not case.expect.is_slow:
-        return compare(case.expect, seen, snapshots)
-    work = partial(compare, case.expect, seen, dict(snapshots))
-    with anyio.move_on_after(COMPARE_SECONDS):
-        return await to_process.run_sync(work, cancellable=True)
-    told = (
-        f"comparing took more than {COMPARE_SECONDS:g} s: make its regular expressions and JSONPaths simpler"
-    )
-    return (Failure("expect", told),)
 
 
 def _status(failures: tuple[Failure, ...]) -> Literal["passed", "failed"]:

@@ -156,7 +156,9 @@ class Expect(Strict):
 
     @property
     def is_slow(self) -> bool:
-        """Whether comparing may take any time: an author's regular expressions and JSONPaths do."""
+        """Whether comparing may take any time: an author's regular expressions and JSONPaths do, and images."""
+        if any(one.image for one in self.files):
+            return True
         texts = (self.stdout, self.stderr, *(one.content for one in self.files))
         values = (self.json_value, *(one.json_value for one in self.files))
         return any(one and one.has_regex for one in texts) or any(one and one.paths for one in values)

@@ -67,8 +67,8 @@ def _equal(name: str, expected: str, text: str) -> Iterator[Failure]:
     if expected == text:
         return
     if expected.rstrip("\n") == text.rstrip("\n"):
-        ends = [f"{len(one) - len(one.rstrip(chr(10)))} line ends" for one in (expected, text)]
-        told = f"{name} differs only at its end: {ends[0]} expected, {ends[1]} found"
+        ends = [len(one) - len(one.rstrip("\n")) for one in (expected, text)]
+        told = f"{name} differs only in the line ends at its end: {ends[0]} expected, {ends[1]} found"
         yield Failure(f"{name}.equals", f"{told}; a YAML text after | ends with one, after |- with none")
         return
     yield Failure(f"{name}.equals", f"{name} is not the text that is expected", difference(expected, text))
