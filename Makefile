@@ -65,6 +65,7 @@ bubblewrap: ## See that bubblewrap is there, whose engine the tests try as well
 
 test: image bubblewrap unit ## Every test, the Docker ones included
 	$(BIN)/pytest tests --ignore=tests/unit
+	$(CLI) test skills
 
 bench: image bubblewrap ## Measure, and compare with the figures that must be reached
 	$(BIN)/python -m tests.bench

@@ -25,6 +25,7 @@ from sandbox_skills.errors import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from sandbox_skills.ci.suite import Case
     from sandbox_skills.ci.trial import Sandboxed, Trial
@@ -37,11 +38,15 @@ HOPELESS = (EngineUnavailableError, ImageError, GuaranteeError)
 
 @dataclass(frozen=True, slots=True)
 class Attempts:
-    """What attempts are made with. `limits` are the usual ones; `update` keeps snapshots as they are now."""
+    """What attempts are made with.
+
+    `limits` are the usual ones, `place` is where inline files lie meanwhile; `update` keeps snapshots as they are now.
+    """
 
     manager: WorkspaceManager
     limits: Limits
     tenant: str
+    place: Path
     update: bool = False
 
     async def make(self, trial: Trial) -> TrialResult:
@@ -67,8 +72,8 @@ class Attempts:
             return TrialResult(trial, "failed", (failure,), seconds=time.monotonic() - started)
 
     async def _run(self, trial: Trial, work: Sandboxed) -> TrialResult:
-        folder = await to_thread.run_sync(trial.folder.resolve)
-        with run_request(folder, trial.skill, work, self.limits) as request:
+        folder = trial.folder
+        with run_request(trial, work, limits=self.limits, place=self.place) as request:
             result = await self.manager.run(folder, request, tenant=self.tenant)
         case = work.case
         seen = _observed(result, case_limits(case.limits, self.limits), given_files(case, folder), case)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sandbox_skills.ci.files import check_files, globs
 from sandbox_skills.ci.json_values import check_json
 from sandbox_skills.ci.observed import Failure
-from sandbox_skills.ci.texts import check_text, quoted
+from sandbox_skills.ci.texts import MAX_EXCERPT, check_text, quoted
 from sandbox_skills.spec import Exited, Signalled, Stopped
 
 if TYPE_CHECKING:
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
     from sandbox_skills.ci.expect import BehaviourExpectation, Expect
     from sandbox_skills.ci.observed import Behaviour, Observed
-
-MAX_TAIL = 600
-"""Characters of an output's end in a message about how a program ended: errors stand last."""
 
 
 def compare(expected: Expect, seen: Observed, snapshots: Mapping[str, str | None]) -> tuple[Failure, ...]:
@@ -60,8 +57,9 @@ def _check_ending(expected: Expect, seen: Observed) -> Iterator[Failure]:
 
 def ended(seen: Observed) -> str:
     """Returns how a program ended, as the end of a sentence, with the limits that it reached."""
-    told = _ended(seen)
-    hit = sorted(seen.limits_hit - {"memory", "cpu_time"})
+    ending, told = seen.outcome.ending, _ended(seen)
+    told_already = ending.reason if isinstance(ending, Stopped) else ""
+    hit = sorted(name for name in seen.limits_hit if name != told_already)
     return f"{told}; limits reached: {', '.join(hit)}" if hit else told
 
 
@@ -105,7 +103,7 @@ def _why(seen: Observed) -> str:
     outcome = seen.outcome
     said = (outcome.stderr or outcome.stdout).decode(errors="backslashreplace").strip()
     stream = "stderr" if outcome.stderr else "stdout"
-    tail = f"; {stream} ends with {quoted(said[-MAX_TAIL:])}" if said else "; it printed nothing"
+    tail = f"; {stream} ends with {quoted(said[-MAX_EXCERPT:])}" if said else "; it printed nothing"
     return tail + "".join(f"; hint: {hint}" for hint in seen.hints)
 
 

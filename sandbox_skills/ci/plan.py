@@ -57,7 +57,7 @@ def _trials(found: FoundSkill, rules: PlanRules) -> Iterator[Trial]:
     yield from smoke_trials(spec, suite.smoke)
     for one in suite.cases:
         work = _work(spec, one, rules)
-        yield Trial(spec.name, Path(spec.dir), one.case.name, work, one.file, one.line)
+        yield Trial(spec.name, Path(spec.dir).resolve(), one.case.name, work, one.file, one.line)
 
 
 def _work(spec: SkillSpec, placed: PlacedCase, rules: PlanRules) -> Sandboxed | Skipped:

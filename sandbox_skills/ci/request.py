@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from sandbox_skills.ci.suite import Case, CaseLimits
-    from sandbox_skills.ci.trial import Sandboxed
+    from sandbox_skills.ci.trial import Sandboxed, Trial
     from sandbox_skills.spec import Limits
 
 EVERY_OUTPUT = "out/**"
@@ -27,15 +27,15 @@ EVERYTHING = "**"
 
 
 @contextmanager
-def run_request(skill: Path, name: str, work: Sandboxed, limits: Limits) -> Generator[RunRequest]:
-    """Gives the request of a case of the skill in that folder, which is called `name`; `limits` are the usual ones."""
+def run_request(trial: Trial, work: Sandboxed, *, limits: Limits, place: Path) -> Generator[RunRequest]:
+    """Gives the request of a case; `limits` are the usual ones, `place` is where its inline files lie."""
     case = work.case
     stdin = work.stdin if case.stdin is None else case.stdin.encode()
-    with tempfile.TemporaryDirectory(prefix="sandbox-skills-case-") as folder:
-        inputs = (*_files(case, skill, Path(folder)), *_inputs(case, skill))
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        inputs = (*_files(case, trial.folder, Path(folder)), *_inputs(case, trial.folder))
         yield RunRequest(
             work.invocation,
-            skill_name=name,
+            skill_name=trial.skill,
             cwd=case.cwd or (str(WORK_DIR) if case.tool else ""),
             env=case.env,
             stdin=stdin,
@@ -93,4 +93,4 @@ def _inputs(case: Case, skill: Path) -> Iterator[InputRef]:
 
 def _of_skill(skill: Path, path: str, to: str) -> InputRef:
     # From the staged copy: there no link leads out of the skill, and nothing changes meanwhile.
-    return InputRef(f"skill://{skill.resolve().name}/{path}", to)
+    return InputRef(f"skill://{skill.name}/{path}", to)

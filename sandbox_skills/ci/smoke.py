@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sandbox_skills.catalog import ManifestOptions, Severity, load_manifest
 from sandbox_skills.catalog.builtin_names import BUILTIN_TOOLS
 from sandbox_skills.catalog.resources import open_skill_file
-from sandbox_skills.ci.expect import Expect
+from sandbox_skills.ci.expect import Expect, TextExpectation
 from sandbox_skills.ci.observed import Failure
 from sandbox_skills.ci.references import missing_files
 from sandbox_skills.ci.suite import Case, CaseLimits
@@ -53,7 +53,7 @@ def smoke_trials(spec: SkillSpec, choice: SmokeChoice) -> Iterator[Trial]:
         reason = choice.off.get(check)
         yield Trial(
             spec.name,
-            Path(spec.dir),
+            Path(spec.dir).resolve(),
             f"{SMOKE}{name}",
             work if reason is None else Skipped(reason),
             spec.path,
@@ -114,9 +114,9 @@ def _scripts(spec: SkillSpec) -> list[PurePosixPath]:
 
 
 def _syntax(scripts: list[PurePosixPath]) -> Sandboxed:
-    case = Case(
-        name="syntax", run="the syntax check", limits=CaseLimits(wall_seconds=SECONDS), expect=Expect(exit=0)
-    )
+    # The difference to nothing is one line for each script that cannot be read.
+    expected = Expect(exit=0, stderr=TextExpectation(equals=""))
+    case = Case(name="syntax", run="-", limits=CaseLimits(wall_seconds=SECONDS), expect=expected)
     return Sandboxed(case, syntax_command(scripts))
 
 

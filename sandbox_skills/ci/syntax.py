@@ -39,13 +39,16 @@ def fault(kind, path):
             return f"line {getattr(error, 'lineno', None)}: {error}"
         return ""
     done = subprocess.run([*CHECKS[kind], path], stdin=subprocess.DEVNULL, capture_output=True, timeout=30)
-    return done.stderr.decode(errors="replace").strip() if done.returncode else ""
+    if done.returncode == 0:
+        return ""
+    lines = done.stderr.decode(errors="replace").strip().splitlines()
+    return next((line for line in lines if "rror" in line), lines[0] if lines else "cannot be read")
 
 
 faults = {path: fault(kind, path) for kind, path in zip(sys.argv[1::2], sys.argv[2::2])}
 for path, text in faults.items():
     if text:
-        print(f"{path}: {text[:500]}", file=sys.stderr)
+        print(f"{path}: {text[:300]}", file=sys.stderr)
 sys.exit(any(faults.values()))
 """
 """Reads each script as its language does; nothing of the skill is imported by it, as `-I` keeps its folder out."""

@@ -45,7 +45,7 @@ Work: TypeAlias = "Sandboxed | Looked | Skipped"
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One line of a report: the skill's name and folder, what it is called, where it comes from, what is done."""
+    """One line of a report: the skill's name and real folder, what it is called, where it comes from, what is done."""
 
     skill: str
     folder: Path

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sandbox_skills.catalog import sweep_defined_tools
+from sandbox_skills.ci.inline import sweep_inline
 from sandbox_skills.cli.event_loop import run_async
 from sandbox_skills.cli.kept_conversation import sweep_conversations
 from sandbox_skills.cli.terminal import out, print_json, working
@@ -31,6 +32,7 @@ def gc(options: GlobalOptions, *, images: bool) -> int:
             settings.data_dir, settings.store.max_age_days * DAY_SECONDS
         )
         removed["tools"] = sweep_defined_tools()
+        removed["cases"] = sweep_inline(settings.data_dir)
         removed["images"] = _prune(settings) if images else []
     if options.as_json:
         print_json(removed)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from sandbox_skills.catalog import default_roots
 from sandbox_skills.ci.attempt import Attempts
 from sandbox_skills.ci.discovery import find_skills
+from sandbox_skills.ci.inline import inline_directory
 from sandbox_skills.ci.junit import junit_xml
 from sandbox_skills.ci.kept import check_folder, keep
 from sandbox_skills.ci.markdown import markdown
@@ -94,9 +95,11 @@ async def _run(
     settings: Settings, trials: Sequence[Trial], wanted: RunTestsOptions, jobs: int, view: View
 ) -> TrialReport:
     rules = RunningRules(jobs, wanted.repeat, wanted.fail_fast)
-    async with opened(settings) as live:
-        attempts = Attempts(live.manager, settings.run_limits(), LOCAL_TENANT, update=wanted.update)
-        return await Running(trials, attempts.make, rules, view.show).run()
+    with inline_directory(settings.data_dir) as place:
+        async with opened(settings) as live:
+            limits = settings.run_limits()
+            attempts = Attempts(live.manager, limits, LOCAL_TENANT, place, update=wanted.update)
+            return await Running(trials, attempts.make, rules, view.show).run()
 
 
 def _has_failed(report: TrialReport) -> bool:

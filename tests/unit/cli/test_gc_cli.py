@@ -37,3 +37,11 @@ def test_artifacts_that_are_too_old_go_and_others_stay(cli: Cli, tmp_path: Path)
     assert (done.code, done.json["artifacts"]) == (0, ["artifact://old.txt@0"])
     assert asyncio.run(names(tmp_path, LOCAL_TENANT)) == ["new.txt"]
     assert asyncio.run(names(tmp_path, "somebody else")) == ["theirs.txt"]
+
+
+def test_what_killed_tests_of_skills_left_goes(cli: Cli, tmp_path: Path) -> None:
+    left = tmp_path / "data/tests/cases-abc"
+    left.mkdir(parents=True)
+    (left / "0").write_text("inline", encoding="utf-8")
+    assert cli("--engine", "fake", "gc", "--json").json["cases"] == ["cases-abc"]
+    assert not left.exists()
