@@ -217,6 +217,7 @@ def _inventory(client: docker.APIClient, ours: str) -> set[str]:
         *(f"temporary {path}" for path in Path(tempfile.gettempdir()).glob("sandbox-skills-*")),
         *(f"unfinished {path}" for path in Path(ours).glob("*/store/temporary/*")),
         *(f"socket {path}" for path in Path(ours).glob("*/sockets/*/*")),
+        *(f"socket {path}" for path in Path(ours).glob("*/store/sockets/*/*")),
     }
 
 

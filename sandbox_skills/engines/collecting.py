@@ -109,7 +109,11 @@ class CollectRequest(Request[Collection]):
         return bool(work)
 
     def _announce(self, body: Mapping[str, Any]) -> None:
-        for row in _listed(body, "files"):
+        rows = _listed(body, "files")
+        if not rows:
+            # Frames that name nothing would count against no limit, however many came.
+            raise RunnerProtocolError("FILES names no file")
+        for row in rows:
             file, take = self._announced(row)
             self._files.append(file)
             self._awaited.append((file, take))

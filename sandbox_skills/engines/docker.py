@@ -49,7 +49,8 @@ class DockerEngine:
         self._connecting = asyncio.Lock()
         self._calls = DaemonCalls()
         self._checked: set[tuple[str, ...]] = set()
-        self._sockets = SocketPlace(options.data_dir)
+        self._sockets_dir = options.sockets_dir or options.data_dir
+        self._sockets = SocketPlace(self._sockets_dir)
         self._live: set[SandboxId] = set()
         self._left: dict[SandboxId, Box] = {}
         self._first_reap: asyncio.Task[None] | None = None
@@ -112,7 +113,7 @@ class DockerEngine:
                 reaped.append(box.id)
                 self._left.pop(box.id, None)
         await self._calls.look(forget_instances, self._instances, dead - kept)
-        await self._calls.look(sweep, self._options.data_dir)
+        await self._calls.look(sweep, self._sockets_dir)
         return reaped
 
     async def aclose(self) -> None:

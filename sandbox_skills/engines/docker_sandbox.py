@@ -45,7 +45,11 @@ HELLO_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class DockerEngineOptions:
-    """What an operator decides about the engine; `marker` is (file name, sha256) of a file in `skills_dir`."""
+    """What an operator decides about the engine; `marker` is (file name, sha256) of a file in `skills_dir`.
+
+    Sockets to boxes are made below `sockets_dir`, the data directory where it is None. A box reads that path in its
+    mount table.
+    """
 
     data_dir: Path
     connection: DockerConnection = field(default_factory=DockerConnection)
@@ -58,6 +62,7 @@ class DockerEngineOptions:
     timeout_seconds: float = REQUEST_SECONDS
     concurrent_runs: int = 1
     channel: Literal["auto", "attach"] = "auto"
+    sockets_dir: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ async def opened(settings: Settings, *, pooled: bool = True) -> AsyncGenerator[L
 
 
 def store_root(settings: Settings) -> Path:
-    """Returns where staged skills lie, whose path sandboxes read in their mount tables.
+    """Returns where staged skills lie, and sockets to sandboxes, who read that path in their mount tables.
 
     That is `store` in the data directory, but a neutral place where nobody chose that and it tells whose it is.
     """
@@ -205,6 +205,7 @@ def _docker(settings: Settings, store: SkillStore) -> DockerEngineOptions:
         use_apparmor=settings.docker.apparmor != "off",
         timeout_seconds=settings.docker.timeout_seconds,
         concurrent_runs=settings.session.concurrent_runs,
+        sockets_dir=store_root(settings),
     )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HEADER = struct.Struct("!BII")
 
 PING, PREPARE, RUN, PUT, CHUNKS_END, GET, COLLECT, FACTS = 1, 2, 3, 7, 9, 10, 11, 13
-HELLO, PONG, DONE, STDOUT, STDERR, ENDED, DATA, FILE, END = 64, 65, 66, 68, 69, 70, 71, 72, 73
+HELLO, PONG, DONE, STDOUT, STDERR, ENDED, DATA, FILES, END = 64, 65, 66, 68, 69, 70, 71, 72, 73
 FACTS_REPLY, ERROR, STDIN_CREDIT, STDIN_CLOSED = 74, 75, 76, 77
 
 ENDING = {
@@ -77,8 +77,8 @@ def hanging_up(data: bytes) -> Never:
     os._exit(0)
 
 
-def file(ref: int, path: object = "out/a", size: object = 3, take: object = 3, **more: object) -> bytes:
-    return frame(FILE, ref, {"path": path, "size": size, "mode": 0o644, "take": take, **more})
+def file(ref: int, path: object = "out/a", size: object = 3, take: object = 3) -> bytes:
+    return frame(FILES, ref, {"files": [[path, size, 0o644, take]]})
 
 
 def whole(ref: int, path: object) -> bytes:
@@ -193,6 +193,15 @@ COLLECTS: dict[str, Callable[[int], object]] = {
     "collect: a size below zero": lambda ref: say(file(ref, size=-1, take=-1)),
     "collect: more of a file than it has": lambda ref: say(file(ref, size=3, take=4)),
     "collect: more than was asked for in all": lambda ref: say(file(ref, size=2**40, take=2**40)),
+    "collect: rows that are none": lambda ref: say(frame(FILES, ref, {"files": ["out/a", 3, 0o644, 3]})),
+    "collect: a row too short": lambda ref: say(frame(FILES, ref, {"files": [["out/a", 3]]})),
+    "collect: no rows": lambda ref: say(frame(FILES, ref, {"files": None})),
+    "collect: rows without end": lambda ref: for_ever(frame(FILES, ref, {"files": []}) * 1000),
+    "collect: files that are not sent": lambda ref: say(
+        frame(FILES, ref, {"files": [[f"out/{name}", 3, 0, 3] for name in "abc"]})
+        + frame(DATA, ref, b"bad")
+        + end(ref)
+    ),
     "collect: a file that never ends": file_without_end,
     "collect: half a file": lambda ref: hanging_up(file(ref) + frame(DATA, ref, b"x")),
     "collect: a list of skipped": lambda ref: say(end(ref, skipped=["out/a"])),

@@ -148,7 +148,7 @@ def old(folder: Path) -> None:
 
 def files(data_dir: Path) -> list[str]:
     """What is there beside what is meant to stay: staged skills, artifacts, the record of runs, locks and databases."""
-    places = ("sockets", "snapshots", "store/temporary", "cache")
+    places = ("sockets", "store/sockets", "snapshots", "store/temporary", "cache")
     found = [path for place in places for path in (data_dir / place).glob("*") if (data_dir / place).is_dir()]
     return [str(path) for path in [*found, *data_dir.glob("artifacts/*/incoming/*")]]
 

@@ -362,13 +362,13 @@ class TestCollect:
                 take(request, last)
 
     @pytest.mark.parametrize(
-        "rows", [None, {}, [None], [[]], [["a", 1, 0]], [["a", 1, 0, 1, 1]], ["abcd"], [4]]
+        "rows", [None, {}, [], [None], [[]], [["a", 1, 0]], [["a", 1, 0, 1, 1]], ["abcd"], [4]]
     )
     async def test_rows_that_tell_of_no_file_are_a_breach(self, rows: object) -> None:
         with pytest.raises(RunnerProtocolError):
             take(self.request(), frame(Kind.FILES, {"files": rows}))
 
-    @given(st.lists(st.binary(max_size=5), max_size=20), st.integers(1, 9))
+    @given(st.lists(st.binary(max_size=5), min_size=1, max_size=20), st.integers(1, 9))
     async def test_however_the_bytes_are_cut_each_file_has_its_own(
         self, contents: list[bytes], cut: int
     ) -> None:
