@@ -12,9 +12,7 @@ from sandbox_skills.catalog import (
     DEFINE_TOOL,
     REMOVE_TOOL,
     check_call,
-    create_skill_registry,
     handler_input,
-    render_skills_block,
     stub_message,
     tool_schema,
 )
@@ -26,6 +24,7 @@ from sandbox_skills.toolsets.base import Subject, Tool, ToolResult
 from sandbox_skills.toolsets.bodies import body_of, repeated, repeated_note
 from sandbox_skills.toolsets.declared import DeclaredTools
 from sandbox_skills.toolsets.handler_answer import MAX_RESULT, handler_answer
+from sandbox_skills.toolsets.overview import render_block
 from sandbox_skills.toolsets.toolbox import approval_key
 from sandbox_skills.workspace.handlers import handler_request
 from sandbox_skills.workspace.layout import WORK_DIR
@@ -118,8 +117,7 @@ class NativeToolset:
         """Returns the block that lists the skills where this toolset is the one that loads them; else ""."""
         if not self._loads():
             return ""
-        offered = self._runs.skills.list()
-        return render_skills_block(create_skill_registry(offered), [spec.name for spec in offered])
+        return render_block(self._runs.skills.list(), query=query)
 
     def subject(self, call: ToolCall, conversation: Conversation | None = None) -> Subject:
         """Returns the skill and the handler of a tool, as they were looked at last."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from anyio import to_thread
 from pydantic import Field
 
-from sandbox_skills.catalog.render import render_skill_name, render_skill_section
+from sandbox_skills.catalog.render import render_skill_section
 from sandbox_skills.catalog.text import one_line
 from sandbox_skills.errors import CommandError, PathEscapeError, SettingsError, ToolCallError, Violation
 from sandbox_skills.spec import KIB, SKILLS
@@ -19,7 +19,7 @@ from sandbox_skills.toolsets.arguments import Arguments, read_arguments, schema_
 from sandbox_skills.toolsets.base import Subject, Tool, ToolResult
 from sandbox_skills.toolsets.bodies import body_of, repeated, repeated_note
 from sandbox_skills.toolsets.openrouter_results import RESULT_SCHEMA, refusal, run_result
-from sandbox_skills.toolsets.overview import rank
+from sandbox_skills.toolsets.overview import MAX_CATALOG, within_budget
 from sandbox_skills.toolsets.scripts import find_script
 from sandbox_skills.workspace.commands import check_words
 from sandbox_skills.workspace.layout import working_directory
@@ -89,7 +89,7 @@ class OpenRouterOptions:
     timeout: float = 30.0  # the design's: a model waits for each call
     max_output: int = 20 * KIB  # the design's: a few thousand tokens
     cwd: str = ""
-    max_catalog: int = 64 * KIB  # some 16,000 tokens, 300 skills of the usual length
+    max_catalog: int = MAX_CATALOG
 
     def __post_init__(self) -> None:
         if not (self.timeout > 0 and math.isfinite(self.timeout)):
@@ -169,19 +169,8 @@ class OpenRouterTools:
 
 def _sections(skills: Sequence[SkillSpec], query: str, budget: int) -> list[str]:
     """Returns a section for each skill, or for as many as the budget has room for and one with the other names."""
-    sections = {spec.id: render_skill_section(spec) for spec in skills}
-    if sum(map(len, sections.values())) <= budget:
-        return list(sections.values())
-    told: list[str] = []
-    others: list[str] = []
-    for spec in rank(skills, query):
-        section = sections[spec.id]
-        budget -= len(section)
-        if budget >= 0:
-            told.append(section)
-        else:
-            others.append(render_skill_name(spec))
-    return [*told, f"{_OTHERS}\n{', '.join(others)}"]
+    told, others = within_budget(skills, render_skill_section, query=query, budget=budget)
+    return [*told, f"{_OTHERS}\n{others}"] if others else told
 
 
 def _checked(arguments: UseArguments) -> tuple[str, ...]:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from sandbox_skills.catalog.render import render_skill_name, render_summary_line
+from sandbox_skills.catalog.render import render_skill_line, render_skill_name, render_summary_line
+from sandbox_skills.spec import KIB
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from sandbox_skills.catalog import SkillSpec
+
+MAX_CATALOG = 64 * KIB
+"""Characters that tell what skills are for: some 16,000 tokens, 300 skills of the usual length."""
 
 NAME_SCORE, DESCRIPTION_SCORE = 3, 1
 """What a word of the user's counts that a skill has in its name, and in its description."""
@@ -55,6 +59,42 @@ def render_overview(skills: Sequence[SkillSpec], *, query: str = "", limit: int 
     header = f"Skills ({len(told)} of {len(ordered)} with what they are for):"
     tail = f"By name only: {', '.join(map(render_skill_name, rest))}"
     return "\n".join([header, *map(render_summary_line, told), tail])
+
+
+def render_block(skills: Sequence[SkillSpec], *, query: str = "", budget: int = MAX_CATALOG) -> str:
+    """Returns the block of a prompt that lists skills, as `catalog.render_skills_block`, within a budget."""
+    if not skills:
+        return ""
+    told, others = within_budget(skills, render_skill_line, query=query, budget=budget)
+    tail = [f"- More skills, by name only: {others}"] if others else []
+    return "\n".join(["## Available skills", "", *told, *tail])
+
+
+def within_budget(
+    skills: Sequence[SkillSpec],
+    tell: Callable[[SkillSpec], str],
+    *,
+    query: str = "",
+    budget: int = MAX_CATALOG,
+) -> tuple[list[str], str]:
+    """Returns what is told of skills, in their order, and "".
+
+    Where that has more than `budget` characters: of as many as it has room for, those first that fit the `query`,
+    and the names of the others.
+    """
+    texts = {spec.id: tell(spec) for spec in skills}
+    if sum(map(len, texts.values())) <= budget:
+        return list(texts.values()), ""
+    told: list[str] = []
+    others: list[str] = []
+    for spec in rank(skills, query):
+        text = texts[spec.id]
+        budget -= len(text)
+        if budget >= 0:
+            told.append(text)
+        else:
+            others.append(render_skill_name(spec))
+    return told, ", ".join(others)
 
 
 def render_hint(skills: Sequence[SkillSpec], query: str) -> str:

@@ -9,10 +9,8 @@ from anyio import to_thread
 from pydantic import Field
 
 from sandbox_skills.catalog import (
-    create_skill_registry,
     list_skill_resources,
     read_skill_resource,
-    render_skills_block,
 )
 from sandbox_skills.catalog.resources import MAX_RESOURCE
 from sandbox_skills.catalog.text import one_line, printable
@@ -20,6 +18,7 @@ from sandbox_skills.errors import SkillNotFoundError
 from sandbox_skills.toolsets.arguments import Arguments, read_arguments, schema_of
 from sandbox_skills.toolsets.base import Subject, Tool, ToolResult
 from sandbox_skills.toolsets.bodies import body_of, repeated, repeated_note
+from sandbox_skills.toolsets.overview import render_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -91,8 +90,7 @@ class ResourcesToolset:
 
     def prompt(self, conversation: Conversation, *, query: str = "") -> str:
         """Returns the block that lists the skills."""
-        offered = self._skills.list()
-        return render_skills_block(create_skill_registry(offered), [spec.name for spec in offered])
+        return render_block(self._skills.list(), query=query)
 
     def subject(self, call: ToolCall, conversation: Conversation | None = None) -> Subject:
         """Returns the skill that the call names."""

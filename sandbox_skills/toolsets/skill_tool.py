@@ -15,6 +15,7 @@ from sandbox_skills.errors import SkillNotFoundError
 from sandbox_skills.toolsets.arguments import Arguments, read_arguments, schema_of
 from sandbox_skills.toolsets.base import Subject, Tool, ToolResult
 from sandbox_skills.toolsets.bodies import body_of, repeated, repeated_note, skill_directory
+from sandbox_skills.toolsets.overview import within_budget
 
 if TYPE_CHECKING:
     from sandbox_skills.catalog import SkillSpec
@@ -80,7 +81,9 @@ class SkillToolset:
 
 
 def _description(offered: tuple[SkillSpec, ...]) -> str:
-    lines = "\n".join(render_skill_line(spec) for spec in offered)
+    told, others = within_budget(offered, render_skill_line)
+    tail = [f"- More skills, by name only: {others}"] if others else []
+    lines = "\n".join([*told, *tail])
     return (
         "Execute a skill within the conversation\n\n"
         "Call it with the name of a skill when the task is what the skill is for; its instructions follow."

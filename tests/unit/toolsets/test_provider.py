@@ -12,6 +12,7 @@ import pytest
 
 from sandbox_skills import create_skills_provider, load_settings
 from sandbox_skills.errors import SettingsError, SkillNotFoundError
+from sandbox_skills.spec import KIB
 from sandbox_skills.toolsets.provider import PARALLEL_CALLS
 from sandbox_skills.wiring.tools import TOOLSETS, _for_provider
 
@@ -95,6 +96,21 @@ class TestWhatItOffers:
     async def test_every_toolset_can_be_chosen(self, skills: Path, settings: Settings, name: str) -> None:
         async with created(skills, settings, toolsets=[name]) as provider:
             assert provider.tools
+
+    @pytest.mark.parametrize("name", [name for name in TOOLSETS if name != "workspace"])
+    async def test_beyond_the_budget_skills_are_told_by_name_only(
+        self, tmp_path: Path, settings: Settings, name: str
+    ) -> None:
+        for number in range(300):
+            folder = tmp_path / f"many/skill-{number:03}"
+            folder.mkdir(parents=True)
+            head = f"---\nname: {folder.name}\ndescription: {'Reads tables. ' * 30}\n---\n"
+            (folder / "SKILL.md").write_text(head + "Body.\n")
+        async with created(tmp_path / "many", settings, toolsets=[name]) as provider:
+            told = provider.system_prompt or str(provider.tools[0]["description"])
+            assert len(told) < 72 * KIB
+            assert all(f"skill-{number:03}" in told for number in range(300))
+            assert 100 < told.count("Reads tables.") // 30 < 200
 
     async def test_several_toolsets_are_offered_at_once(self, skills: Path, settings: Settings) -> None:
         async with created(skills, settings, toolsets=["openrouter", "native", "workspace"]) as provider:
