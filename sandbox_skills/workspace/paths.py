@@ -50,7 +50,7 @@ def box_path(
     start = () if text.startswith("/") else base.parts[1:]
     path = PurePosixPath("/", *_normalise(text, start))
     if not any(path.is_relative_to(root) for root in (*roots, base)):
-        allowed = ", ".join(dict.fromkeys(str(root) for root in (base, *roots)))
+        allowed = " and ".join(dict.fromkeys(str(root) for root in (base, *roots)))
         raise PathEscapeError(f"path {shown(text)} leaves {allowed}", hint=_INSIDE)
     if len(os.fsencode(path)) > MAX_PATH_BYTES:
         raise PathEscapeError(f"path {shown(text)} is longer than {MAX_PATH_BYTES} bytes")

@@ -21,6 +21,8 @@ MAX_PATTERN = 1024
 MAX_ALTERNATIVES = 64
 """Patterns that the braces of one pattern may stand for: `{a,b}` ten times over would be 1,024."""
 
+_INSIDE_ONLY = "files are collected from the workspace only, as by out/**"
+
 _WILD = re.compile(r"[*?\[]")
 _SET = re.compile(r"\[!?+\]?+[^\]]*\]")
 """A character set. `]` right after the opening stands for itself, as in a shell: hence possessive."""
@@ -87,14 +89,14 @@ def _below_workspace(path: str, text: str) -> str:
     if path != root and not path.startswith(f"{root}/"):
         raise PathEscapeError(
             f"the pattern {shown(text)} lies outside {root}",
-            hint="files are collected from the workspace only",
+            hint=_INSIDE_ONLY,
         )
     return path[len(root) :]
 
 
 def _check_segment(segment: str, text: str) -> None:
     if segment == "..":
-        raise PathEscapeError(f"the pattern {shown(text)} contains '..'")
+        raise PathEscapeError(f"the pattern {shown(text)} contains '..'", hint=_INSIDE_ONLY)
     plain = _SET.sub("x", segment)
     if "[" in plain:
         raise PatternError(f"the pattern {shown(text)} has a '[' without its ']'")

@@ -121,7 +121,8 @@ async def how_to_end(parts: Parts, conversation: Conversation) -> str:
 
 def seconds(asked_ms: int, usual: float) -> float:
     """Returns how long to wait: what is not positive is the usual time. Pure."""
-    return min(asked_ms / 1000, MAX_YIELD_SECONDS) if asked_ms > 0 else usual
+    # A model's number may be larger than any float.
+    return min(asked_ms, int(MAX_YIELD_SECONDS * 1000)) / 1000 if asked_ms > 0 else usual
 
 
 def lines(asked: int) -> int:

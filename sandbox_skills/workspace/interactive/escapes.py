@@ -21,6 +21,10 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """What makes a line worth a closer look."""
 
 
+MAX_COSTLY = 100
+"""Of the erasures in one line that cost its length each: nobody needs more, and a hostile line could have thousands."""
+
+
 def plain(text: str) -> str:
     """Returns the text with every line as it looks in the end: overwritten, erased, without control characters.
 
@@ -33,11 +37,14 @@ def plain(text: str) -> str:
 
 def _shown(line: str) -> str:
     cells: list[str] = []
-    column = 0
+    column = costly = 0
     for token in TOKEN.finditer(line):
         match token.lastgroup:
             case "erase":
-                _erase(cells, column, token[0][2:-1])
+                part = token[0][2:-1]
+                costly += column > 0 and part in {"1", "2"}
+                if costly <= MAX_COSTLY:
+                    _erase(cells, column, part)
             case "key":
                 column = 0 if token[0] == "\r" else max(column - 1, 0)
             case "text":

@@ -6,6 +6,10 @@ import codecs
 from collections import deque
 from dataclasses import dataclass
 from itertools import islice
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 MAX_LINES = 20_000
 """Lines that are kept: a long build log, and what the tools of the field keep."""
@@ -15,6 +19,9 @@ MAX_CHARACTERS = 4 * 1024 * 1024
 
 MAX_LINE_CHARACTERS = 16 * 1024
 """A longer line is cut into several: what has no line ends at all must not become one that is never complete."""
+
+READ_CHARACTERS = 256 * 1024
+"""Characters that are read at once: several times what a model is shown, and made readable in a tenth of a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +81,14 @@ class LineBuffer:
         self._tail = tail
 
     def read(self, offset: int, limit: int) -> Lines:
-        """Returns up to `limit` lines from number `offset` on; the unended line with the last of them."""
+        """Returns up to `limit` lines from number `offset` on; the unended line with the last of them.
+
+        Fewer come where they are more than READ_CHARACTERS together.
+        """
         start = min(max(offset, self.first), self.next)
         index = start - self.first
-        lines = tuple(islice(self._lines, index, index + max(limit, 0)))
+        wanted = islice(self._lines, index, index + min(max(limit, 0), len(self._lines)))
+        lines = tuple(_bounded(wanted))
         left = len(self._lines) - index - len(lines)
         return Lines(
             offset=start,
@@ -98,3 +109,12 @@ class LineBuffer:
         while len(self._lines) > self._max_lines or self._characters > self._max_characters:
             self._characters -= len(self._lines.popleft()) + 1
             self.first += 1
+
+
+def _bounded(lines: Iterable[str]) -> Iterator[str]:
+    left = READ_CHARACTERS
+    for line in lines:
+        left -= len(line) + 1
+        if left < 0:
+            return
+        yield line

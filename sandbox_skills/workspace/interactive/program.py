@@ -38,6 +38,9 @@ KILL_SECONDS = 2.0
 PLAIN_TERMINAL = "dumb"
 """TERM of a program whose caller says nothing: its output is read as text. A full-screen program needs another."""
 
+RECENT = 4096
+"""Characters of a line whose end may be a question: what steers a terminal takes some of them."""
+
 Status = Literal["running", "exited", "killed"]
 
 
@@ -217,7 +220,7 @@ class InteractiveProgram(Generic[T]):
         # What stands above the last answer was asked before.
         start = max(self._answered, self._buffer.next - WINDOW)
         recent = self._buffer.read(start, WINDOW)
-        return detect([plain(line) for line in recent.lines], plain(recent.partial))
+        return detect([plain(line[-RECENT:]) for line in recent.lines], plain(recent.partial[-RECENT:]))
 
     async def _quiet(self, deadline: float) -> None:
         while not self._end.done():

@@ -56,3 +56,28 @@ def test_a_hostile_line_takes_no_more_time_than_a_long_one(piece: str) -> None:
     started = time.perf_counter()
     plain(piece * (16 * 1024 // len(piece)))
     assert time.perf_counter() - started < 0.5
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x" * 8_000 + "\x1b[1K" * 2_000,
+        "x" * 4_000 + "y\x1b[2K" * 3_000,
+        "x" * 8_000 + "\ry" * 4_000,
+        "x" * 8_000 + "\b" * 8_000,
+        "\x1b" * 16_000,
+        "\x1b[1;1" * 3_200,
+        "\x1b]" * 8_000,
+    ],
+)
+def test_no_line_takes_long(line: str) -> None:
+    started = time.process_time()
+    for _ in range(16):
+        plain(line)
+    # As many as are read at once: 0.1 s on a quiet machine, 2 s for the first one before its erasures had a bound.
+    assert time.process_time() - started < 0.8
+
+
+def test_progress_that_is_drawn_a_thousand_times_is_shown_as_it_ends() -> None:
+    assert plain("".join(f"\r\x1b[K{n} of 1000" for n in range(1001))) == "1000 of 1000"
+    assert plain("".join(f"\r\x1b[2K{n} of 1000" for n in range(1001))) == "1000 of 1000"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox_skills.workspace.interactive.lines import MAX_LINE_CHARACTERS, LineBuffer
+from sandbox_skills.workspace.interactive.lines import MAX_LINE_CHARACTERS, READ_CHARACTERS, LineBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,6 +41,19 @@ def test_no_more_lines_than_asked_for_and_what_is_left_is_said() -> None:
     assert (got.lines, got.partial, got.next_offset, got.left) == (("a", "b"), "", 2, 1)
     got = buffer.read(got.next_offset, 2)
     assert (got.lines, got.partial, got.left) == (("c",), "d", 0)
+
+
+@pytest.mark.parametrize("limit", [1000, 10**400])
+def test_no_more_characters_than_are_read_at_once_and_what_is_left_is_said(limit: int) -> None:
+    buffer = LineBuffer()
+    buffer.feed((b"x" * 9_999 + b"\n") * 100 + b"end")
+    first = buffer.read(0, limit)
+    assert (len(first.lines), first.left, first.partial) == (READ_CHARACTERS // 10_000, 74, "")
+    count, offset = 0, 0
+    while (lines := buffer.read(offset, limit)).lines:
+        count, offset = count + len(lines.lines), lines.next_offset
+        assert bool(lines.partial) is not bool(lines.left)
+    assert count == 100
 
 
 def test_every_line_end_of_a_terminal_is_one() -> None:
@@ -76,9 +90,9 @@ def test_what_is_kept_is_bounded_in_characters_too() -> None:
 
 
 def test_a_line_without_end_is_cut_into_several() -> None:
-    buffer = fed([b"x" * 4096] * 100)
+    buffer = fed([b"x" * 4096] * 50)
     got = buffer.read(0, 1000)
-    assert len(got.text.replace("\n", "")) == 409_600
+    assert len(got.text.replace("\n", "")) == 204_800
     assert max(map(len, got.lines)) == MAX_LINE_CHARACTERS
     assert len(got.partial) <= MAX_LINE_CHARACTERS + 1
 
