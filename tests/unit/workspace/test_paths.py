@@ -116,7 +116,7 @@ def test_what_leaves_the_workspace_or_cannot_be_a_path_is_refused(text: str) -> 
 
 
 def test_one_skill_does_not_reach_another() -> None:
-    with pytest.raises(PathEscapeError, match="leaves /skills/abc, /workspace"):
+    with pytest.raises(PathEscapeError, match="leaves /skills/abc and /workspace"):
         box_path("../other/run.sh", base=SKILL)
 
 
