@@ -179,6 +179,7 @@ def test_the_samples_meet_their_cases(program: Program) -> None:
     assert (done.returncode, bad) == (0, []), done.stderr
 
 
+@pytest.mark.timeout(60)
 def test_without_a_daemon_it_is_125_with_the_fix(program: Program, tmp_path: Path) -> None:
     skill = write(tmp_path, "cases:\n- {name: a, run: x}\n")
     done = program.run("test", str(skill), DOCKER_HOST=f"unix://{tmp_path}/none.sock")
