@@ -24,7 +24,7 @@ from sandbox_skills.mcp.progress import told_live
 from sandbox_skills.toolsets.base import Conversation, ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator
 
     from mcp.server.context import ServerRequestContext
     from mcp.server.models import InitializationOptions
@@ -63,7 +63,9 @@ class SkillServer:
     resources: Resources
     tenant: str
     _conversations: dict[str, Conversation] = field(default_factory=dict[str, Conversation])
-    _listeners: dict[str, ServerSession] = field(default_factory=dict[str, "ServerSession"])
+    _listeners: dict[tuple[str, str], ServerSession] = field(
+        default_factory=dict[tuple[str, str], "ServerSession"]
+    )
     _told: dict[str, tuple[Tool, ...]] = field(default_factory=dict[str, "tuple[Tool, ...]"])
     _bus: InMemorySubscriptionBus = field(default_factory=InMemorySubscriptionBus)
 
@@ -106,19 +108,21 @@ class SkillServer:
                 continue
             if now != before:
                 before = now
-                await self._tell_changed(tuple(self._listeners))
+                await self._tell_changed()
 
     def _fingerprint(self) -> str:
         tools = [[tool.name, tool.description, tool.parameters] for tool in self.toolbox.tools()]
         skills = [[spec.name, spec.description] for spec in self.resources.skills.list()]
         return hashlib.sha256(json.dumps([tools, skills]).encode()).hexdigest()
 
-    async def _tell_changed(self, keys: Sequence[str]) -> None:
-        """Tells those clients, and of the newest protocol all that listen: of them nobody knows who asked."""
+    async def _tell_changed(self, only: str = "") -> None:
+        """Tells clients, those of one conversation where it is named.
+
+        Of the newest protocol all are told that listen: nobody knows whose they are.
+        """
         await self._bus.publish(ToolsListChanged())
-        for key in keys:
-            session = self._listeners.get(key)
-            if session is None:
+        for key, session in list(self._listeners.items()):
+            if only not in {"", key[0]}:
                 continue
             try:
                 await session.send_tool_list_changed()
@@ -131,7 +135,7 @@ class SkillServer:
     ) -> types.ListToolsResult:
         del params
         key = _client_key(context)
-        _put(self._listeners, key, context.session)
+        _put(self._listeners, (key, _session_id(context)), context.session)
         tools = await to_thread.run_sync(self.toolbox.tools, self._conversation(key))
         _put(self._told, key, tools)
         return types.ListToolsResult(tools=[mcp_tool(tool) for tool in tools])
@@ -158,13 +162,13 @@ class SkillServer:
         tools = await to_thread.run_sync(self.toolbox.tools, conversation)
         if self._told.get(key, tools) != tools:
             _put(self._told, key, tools)
-            await self._tell_changed([key])
+            await self._tell_changed(key)
         return tools
 
     async def _list_resources(
         self, context: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        _put(self._listeners, _client_key(context), context.session)
+        _put(self._listeners, (_client_key(context), _session_id(context)), context.session)
         try:
             return await self.resources.page(params.cursor if params is not None else None)
         except SandboxSkillsError as error:
@@ -191,14 +195,22 @@ def _client_key(context: ServerRequestContext[Any, Any]) -> str:
         return "stdio"
     if named := headers.get(CONVERSATION_HEADER):
         return f"named-{hashlib.sha256(named.encode()).hexdigest()[:32]}"
-    known = context.protocol_version not in MODERN_PROTOCOL_VERSIONS
-    return (headers.get(SESSION_HEADER) if known else None) or "shared"
+    return _session_id(context) or "shared"
 
 
+def _session_id(context: ServerRequestContext[Any, Any]) -> str:
+    """Returns the id of a client's session, "" where there are none."""
+    headers = getattr(context.request, "headers", None)
+    if headers is None or context.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        return ""
+    return headers.get(SESSION_HEADER) or ""
+
+
+K = TypeVar("K")
 T = TypeVar("T")
 
 
-def _put(known: dict[str, T], key: str, value: T) -> None:
+def _put(known: dict[K, T], key: K, value: T) -> None:
     known.pop(key, None)
     known[key] = value
     if len(known) > MAX_CLIENTS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -371,6 +371,34 @@ class TestHttp:
             names = [[tool.name for tool in (await one.list_tools()).tools] for one in (maker, other)]
             assert names == [["probe", "made", "skill"], ["probe", "skill"]]
             assert not told["other"].is_set()
+
+    async def test_every_session_of_one_conversation_is_told_of_what_is_made_in_it(
+        self, world: World
+    ) -> None:
+        told = [anyio.Event(), anyio.Event()]
+
+        def heard_by(event: anyio.Event) -> MessageHandlerFnT:
+            async def heard(message: object) -> None:
+                if isinstance(message, types.ToolListChangedNotification):
+                    event.set()
+
+            return heard
+
+        async with self.serving(world) as url, AsyncExitStack() as stack:
+            clients: list[Client] = []
+            for event in told:
+                http = await stack.enter_async_context(
+                    create_mcp_http_client(headers={"X-Conversation": "one"})
+                )
+                transport = streamable_http_client(url, http_client=http)
+                client = Client(transport, mode="legacy", message_handler=heard_by(event))
+                clients.append(await stack.enter_async_context(client))
+                await client.list_tools()
+            await clients[0].call_tool("probe", {"do": "make"})
+            with anyio.fail_after(10):
+                for event in told:
+                    await event.wait()
+            assert "made" in [tool.name for tool in (await clients[1].list_tools()).tools]
 
     async def test_a_page_elsewhere_cannot_use_a_browser_to_get_in(self, world: World) -> None:
         async with self.serving(world) as url, httpx.AsyncClient() as client:
