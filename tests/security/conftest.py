@@ -10,22 +10,34 @@ import inspect
 import json
 import textwrap
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
 import pytest
 
+from sandbox_skills.engines.bubblewrap.rootfs import Wanted
+from sandbox_skills.engines.docker import DockerEngine, DockerEngineOptions
+from sandbox_skills.engines.docker_client import DockerConnection
+from sandbox_skills.engines.docker_config import GVISOR
+from sandbox_skills.engines.image import image_tag
 from sandbox_skills.spec import Command, Limits, Outcome, SandboxSpec
 from sandbox_skills.workspace.layout import run_environment
 from sandbox_skills.workspace.manager import WorkspaceManager
 from sandbox_skills.workspace.outputs import MemorySink
+from tests.own_daemon import OwnDaemon
+from tests.security.engines import PARAMETERS
+from tests.security.outside import Container, Namespaces, Outside
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
     from contextlib import AbstractAsyncContextManager
 
+    import docker
+
     from sandbox_skills.engines.base import Engine, OutputSink, Sandbox
-    from sandbox_skills.spec import Collection, CollectLimits
+    from sandbox_skills.spec import Collection, CollectLimits, Guarantee
     from sandbox_skills.workspace.staging import SkillStore
 
 P = ParamSpec("P")
@@ -42,11 +54,23 @@ ENVIRONMENT = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """An engine under attack, by the name it has in the matrix. Of its boxes is demanded whatever it promises."""
+
+    name: str
+    engine: Engine
+    needs: frozenset[Guarantee]
+    look: Callable[[Sandbox], Outside]
+
+
 class Box:
     """One sandbox, and what a test does with it."""
 
-    def __init__(self, sandbox: Sandbox) -> None:
+    def __init__(self, sandbox: Sandbox, tried: Tried) -> None:
         self.sandbox = sandbox
+        self.engine = tried.name
+        self.outside = tried.look(sandbox)
 
     @property
     def name(self) -> str:
@@ -96,17 +120,81 @@ async def library() -> AsyncIterator[bytes]:
 
 
 @asynccontextmanager
-async def opened(engine: Engine, spec: SandboxSpec | None) -> AsyncIterator[Box]:
-    async with engine.open(spec or SandboxSpec()) as sandbox:
+async def opened(tried: Tried, spec: SandboxSpec | None) -> AsyncGenerator[Box]:
+    demanded = replace(spec or SandboxSpec(), needs=tried.needs)
+    async with tried.engine.open(demanded) as sandbox:
         await sandbox.put(LIBRARY / "tests" / "security" / INSIDE.name, library())
-        yield Box(sandbox)
+        yield Box(sandbox, tried)
 
 
-@pytest.fixture(scope="session", params=["docker_engine", "attached_engine"])
-def open_box(request: pytest.FixtureRequest) -> OpenBox:
-    """Opens boxes that are spoken to over a socket, then over the attached stream: isolation is the same."""
-    engine: Engine = request.getfixturevalue(request.param)
-    return lambda spec=None: opened(engine, spec)
+@pytest.fixture(scope="session")
+async def gvisor_engine(
+    anyio_backend: str, gvisor: OwnDaemon, store: SkillStore, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[DockerEngine]:
+    """The Docker engine with gVisor as its runtime."""
+    engine = DockerEngine(
+        DockerEngineOptions(
+            data_dir=tmp_path_factory.mktemp("gvisor-data"),
+            connection=DockerConnection(f"unix://{gvisor.socket}"),
+            skills_dir=store.mount_dir,
+            marker=store.marker(),
+            runtime=GVISOR,
+        )
+    )
+    yield engine
+    await engine.aclose()
+
+
+@pytest.fixture(scope="session")
+def gvisor(daemon: docker.APIClient, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnDaemon]:
+    """A daemon that has gVisor as a runtime. Its platform is ptrace: KVM is not everywhere."""
+    folder = tmp_path_factory.mktemp("gvisor")
+    runtime = folder / "runtime"
+    runtime.write_text('#!/bin/sh\nexec runsc --platform=ptrace --network=none "$@"\n', encoding="ascii")
+    runtime.chmod(0o755)
+    own = OwnDaemon(folder, f"--add-runtime={GVISOR}={runtime}")
+    try:
+        own.load(daemon.get_image(image_tag("slim")))
+        yield own
+    finally:
+        own.close()
+
+
+@pytest.fixture(scope="session", params=PARAMETERS.values())
+def engine_name(request: pytest.FixtureRequest) -> str:
+    """Which engine is attacked, by its name in the matrix. A test may name fewer, as `only` does."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture(scope="session")
+def engine(engine_name: str, request: pytest.FixtureRequest) -> Engine:
+    found: Engine = request.getfixturevalue(f"{engine_name}_engine")
+    return found
+
+
+@pytest.fixture(scope="session")
+def look(engine_name: str, request: pytest.FixtureRequest) -> Callable[[Sandbox], Outside]:
+    """Looks at a box of that engine from outside."""
+    if engine_name == "bubblewrap":
+        folder: Path = request.getfixturevalue("root_file_systems")
+        return partial(Namespaces, folder / Wanted().name / "root")
+    if engine_name == "gvisor":
+        own: OwnDaemon = request.getfixturevalue("gvisor")
+        return partial(Container, own.client)
+    return partial(Container, request.getfixturevalue("daemon"))
+
+
+@pytest.fixture(scope="session")
+async def tried(engine: Engine, engine_name: str, look: Callable[[Sandbox], Outside]) -> Tried:
+    """The engine that is attacked, once it has looked at its host."""
+    await engine.probe()
+    return Tried(engine_name, engine, engine.guarantees, look)
+
+
+@pytest.fixture(scope="session")
+def open_box(tried: Tried) -> OpenBox:
+    return lambda spec=None: opened(tried, spec)
 
 
 @pytest.fixture(scope="module")
@@ -124,8 +212,8 @@ async def neighbour(open_box: OpenBox) -> AsyncIterator[Box]:
 
 
 @pytest.fixture(scope="session")
-def manager(docker_engine: Engine, store: SkillStore) -> WorkspaceManager:
-    return WorkspaceManager(docker_engine, store)
+def manager(tried: Tried, store: SkillStore) -> WorkspaceManager:
+    return WorkspaceManager(tried.engine, store, spec=SandboxSpec(needs=tried.needs))
 
 
 @pytest.fixture(scope="session")

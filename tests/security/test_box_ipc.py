@@ -11,7 +11,7 @@ from sandbox_skills.spec import MIB
 if TYPE_CHECKING:
     from tests.security.conftest import Box, OpenBox
 
-pytestmark = [pytest.mark.docker, pytest.mark.anyio]
+pytestmark = [pytest.mark.anyio]
 
 KEY = 0x5EC2E7
 

@@ -14,7 +14,7 @@ from sandbox_skills.spec import MIB, Command, Exited, Limits, SandboxLimits, San
 if TYPE_CHECKING:
     from tests.security.conftest import Box, OpenBox
 
-pytestmark = [pytest.mark.docker, pytest.mark.anyio]
+pytestmark = [pytest.mark.anyio]
 
 LITTLE = SandboxSpec(
     limits=SandboxLimits(memory=128 * MIB, workspace_bytes=32 * MIB, tmp_bytes=4 * MIB, shm_bytes=4 * MIB)

@@ -22,6 +22,7 @@ from sandbox_skills.engines.image import image_tag
 from sandbox_skills.errors import ImageError
 from sandbox_skills.spec import Limits, SandboxSpec
 from tests.docker_host import connection
+from tests.security.engines import DOCKER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,6 +54,7 @@ from sandbox_skills.engines.client import RunnerClient
 from sandbox_skills.engines.docker import DockerEngine, DockerEngineOptions
 from sandbox_skills.spec import Command, SandboxSpec
 from tests.docker_host import connection
+from tests.security.engines import DOCKER
 async def main():
     async with DockerEngine(DockerEngineOptions(Path(sys.argv[1]), connection())).open(SandboxSpec()) as sandbox:
         print(sandbox.id, flush=True)
@@ -98,6 +100,7 @@ def directory_bytes(directory: Path) -> int:
     return sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
 
 
+@DOCKER
 async def test_a_container_is_owned_labelled_and_never_restarted(
     open_box: OpenBox, daemon: docker.APIClient
 ) -> None:
@@ -112,6 +115,7 @@ async def test_a_container_is_owned_labelled_and_never_restarted(
     assert (host["RestartPolicy"]["Name"], host["AutoRemove"]) == ("no", True)
 
 
+@DOCKER
 async def test_a_container_has_nothing_of_the_host_but_the_store(box: Box, daemon: docker.APIClient) -> None:
     found = inspected(daemon, box.name)
     host = found["HostConfig"]
@@ -127,6 +131,7 @@ async def test_a_container_has_nothing_of_the_host_but_the_store(box: Box, daemo
     assert (host["IpcMode"], host["NetworkMode"], host["PortBindings"] or {}) == ("private", "none", {})
 
 
+@DOCKER
 async def test_output_is_written_to_no_log(box: Box, daemon: docker.APIClient) -> None:
     found = inspected(daemon, box.name)
     place = Path(daemon.info()["DockerRootDir"], "containers", found["Id"])
@@ -181,6 +186,7 @@ async def test_an_honest_image_of_the_users_own_works(daemon: docker.APIClient, 
         await engine.aclose()
 
 
+@DOCKER
 async def test_a_box_ends_when_its_channel_ends(open_box: OpenBox, daemon: docker.APIClient) -> None:
     async with open_box() as box:
         assert inspected(daemon, box.name)["State"]["Running"]

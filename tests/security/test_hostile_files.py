@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tests.security.conftest import Box, OpenBox
 
-pytestmark = [pytest.mark.docker, pytest.mark.anyio]
+pytestmark = [pytest.mark.anyio]
 
 LIMITS = CollectLimits()
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sandbox_skills.engines.wire import Frame
     from tests.security.conftest import Box
 
-pytestmark = [pytest.mark.docker, pytest.mark.anyio]
+pytestmark = [pytest.mark.anyio]
 
 GIB = 1024 * MIB
 GROWTH = 32 * MIB

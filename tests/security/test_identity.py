@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sandbox_skills.workspace.staging import SkillStore
     from tests.security.conftest import Box
 
-pytestmark = [pytest.mark.docker, pytest.mark.anyio]
+pytestmark = [pytest.mark.anyio]
 
 
 def ids() -> dict[str, list[int]]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tests.security.conftest import Box, OpenBox
 
-pytestmark = [pytest.mark.docker, pytest.mark.anyio]
+pytestmark = [pytest.mark.anyio]
 
 
 def new_session() -> None:
@@ -202,15 +202,9 @@ def waiting_for_children() -> list[int]:
     return [child.wait() for child in children]
 
 
-def processes(daemon: docker.APIClient, box: Box) -> int:
-    """How many processes a container has, as the host sees it."""
-    found = daemon.top(box.name)
-    return len(found["Processes"])
-
-
 @pytest.fixture(scope="module")
-def alone(box: Box, daemon: docker.APIClient) -> Callable[[], int]:
-    return lambda: processes(daemon, box)
+def alone(box: Box) -> Callable[[], int]:
+    return box.outside.processes
 
 
 @pytest.mark.parametrize("misbehaviour", MISBEHAVIOURS, ids=lambda one: one.__name__)
@@ -251,11 +245,11 @@ async def test_nothing_lives_after_a_run_that_killed_itself(box: Box, alone: Cal
     assert alone() == 1
 
 
-async def test_a_bomb_that_is_stopped_leaves_nothing(open_box: OpenBox, daemon: docker.APIClient) -> None:
+async def test_a_bomb_that_is_stopped_leaves_nothing(open_box: OpenBox) -> None:
     async with open_box() as box:
         outcome = await box.shell(":(){ :|:& };:; sleep 60", limits=Limits(wall_seconds=1))
         assert outcome.ending in {Stopped("wall_time"), Exited(254)}
-        assert processes(daemon, box) == 1
+        assert box.outside.processes() == 1
         assert (await box.shell("echo next")).stdout == b"next\n"
 
 

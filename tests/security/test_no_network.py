@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from tests.security.conftest import Box
 
-pytestmark = [pytest.mark.docker, pytest.mark.anyio]
+pytestmark = [pytest.mark.anyio]
 
 OUTSIDE = {
     "v4": "192.0.2.1",

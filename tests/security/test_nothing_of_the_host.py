@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from sandbox_skills.workspace.staging import StagedSkill
 
-pytestmark = [pytest.mark.docker, pytest.mark.anyio]
+pytestmark = [pytest.mark.anyio]
 
 CANARY = "canary-1f0c2d7e"
 TENANT = "tenant-of-the-host"

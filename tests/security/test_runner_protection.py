@@ -12,7 +12,7 @@ from sandbox_skills.spec import Command, Exited
 if TYPE_CHECKING:
     from tests.security.conftest import Box, OpenBox
 
-pytestmark = [pytest.mark.docker, pytest.mark.anyio]
+pytestmark = [pytest.mark.anyio]
 
 SECRETS = ("auxv", "environ", "io", "maps", "pagemap", "smaps", "stack", "syscall")
 """What only a process's own uid may read, and nobody where it is undumpable."""

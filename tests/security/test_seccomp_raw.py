@@ -16,7 +16,7 @@ from sandbox_skills.spec import Command, Exited, SandboxSpec
 if TYPE_CHECKING:
     from sandbox_skills.engines.docker import DockerEngine
 
-pytestmark = [pytest.mark.docker, pytest.mark.anyio]
+pytestmark = [pytest.mark.anyio]
 
 PROBE = Path(__file__).with_name("seccomp_probe.py").read_text(encoding="utf-8")
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sandbox_skills.workspace.staging import SkillStore, StagedSkill
     from tests.security.conftest import Box
 
-pytestmark = [pytest.mark.docker, pytest.mark.anyio]
+pytestmark = [pytest.mark.anyio]
 
 TENANT = "a"
 

@@ -12,7 +12,7 @@ from sandbox_skills.spec import Command, Limits, TerminalSize
 if TYPE_CHECKING:
     from tests.security.conftest import Box
 
-pytestmark = [pytest.mark.anyio, pytest.mark.docker]
+pytestmark = [pytest.mark.anyio]
 
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 

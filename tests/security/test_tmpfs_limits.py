@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tests.security.conftest import Box, OpenBox
 
-pytestmark = [pytest.mark.docker, pytest.mark.anyio]
+pytestmark = [pytest.mark.anyio]
 
 SMALL = SandboxLimits(
     memory=128 * MIB, workspace_bytes=8 * MIB, workspace_inodes=500, tmp_bytes=4 * MIB, shm_bytes=2 * MIB

@@ -1,0 +1,66 @@
+"""A box as its host sees it: its processes, and what became of its root.
+
+Docker's daemon tells it; of bubblewrap's boxes the kernel and the exported root file system do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tests.boxes import processes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import docker
+
+    from sandbox_skills.engines.base import Sandbox
+
+
+class Outside(Protocol):
+    """What is asked of the host about one box."""
+
+    def processes(self) -> int:
+        """How many processes the box has, its runner among them."""
+        ...
+
+    def root_state(self) -> list[str]:
+        """What the root that the box reads is like: the same twice where nothing of it was changed meanwhile."""
+        ...
+
+
+class Container:
+    """As a Docker daemon tells it."""
+
+    def __init__(self, client: docker.APIClient, sandbox: Sandbox) -> None:
+        self._client = client
+        self._name = sandbox.id
+
+    def inspected(self) -> dict[str, Any]:
+        found: dict[str, Any] = self._client.inspect_container(self._name)
+        return found
+
+    def processes(self) -> int:
+        return len(self._client.top(self._name)["Processes"])
+
+    def root_state(self) -> list[str]:
+        rows: list[dict[str, object]] = self._client.diff(self._name) or []
+        return sorted(str(row["Path"]) for row in rows)
+
+
+class Namespaces:
+    """As the kernel tells it of a box of bubblewrap's, whose root is a directory that all boxes share."""
+
+    def __init__(self, root: Path, sandbox: Sandbox) -> None:
+        self._root = root
+        self._sandbox = sandbox
+
+    def processes(self) -> int:
+        return len(processes(self._sandbox))
+
+    def root_state(self) -> list[str]:
+        # Not the time of access, which reading changes.
+        return sorted(
+            f"{path} {(known := path.lstat()).st_mode:o} {known.st_size} {known.st_mtime_ns} {known.st_ctime_ns}"
+            for path in self._root.rglob("*")
+        )
