@@ -10,7 +10,7 @@ TARGET ?= slim
 export SANDBOX_SKILLS_DATA_DIR ?= $(CURDIR)/$(DATA)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup docker docker-stop image bubblewrap demo fmt lint type layers check test unit bench bench-check lock clean
+.PHONY: help setup docker docker-stop image bubblewrap gvisor demo fmt lint type layers check test unit redteam bench bench-check lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -63,9 +63,16 @@ unit: setup ## The tests that need no Docker
 bubblewrap: ## See that bubblewrap is there, whose engine the tests try as well
 	@sh runner-image/host-setup.sh bubblewrap
 
+gvisor: ## See that gVisor's runsc is there, which the attacks are tried on as well
+	@sh runner-image/host-setup.sh gvisor
+
 test: image bubblewrap unit ## Every test, the Docker ones included
+	@sh runner-image/host-setup.sh gvisor || echo 'gVisor is not tried here'
 	$(BIN)/pytest tests --ignore=tests/unit
 	$(CLI) test skills
+
+redteam: image bubblewrap gvisor ## Attack every engine, and write what came of it into the README
+	$(BIN)/pytest tests/security --matrix README.md
 
 bench: image bubblewrap ## Measure, and compare with the figures that must be reached
 	$(BIN)/python -m tests.bench

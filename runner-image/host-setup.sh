@@ -1,5 +1,5 @@
 #!/bin/sh
-# Usage: host-setup.sh [start|stop|running|python PROGRAM|bubblewrap]
+# Usage: host-setup.sh [start|stop|running|python PROGRAM|bubblewrap|gvisor]
 #
 # start   Makes sure that a Docker Engine answers, and that mmdebstrap is there where the image's base needs it.
 #         One that answers is used as it is. Else, as root on Debian or Ubuntu, installs and starts one.
@@ -8,6 +8,8 @@
 # python  Makes sure that PROGRAM, a Python, can make environments. As root on Debian or Ubuntu installs what it lacks.
 # bubblewrap
 #         Makes sure that bubblewrap is there, for the tests of its engine. As root on Debian or Ubuntu installs it.
+#
+# gvisor  Makes sure that gVisor's runsc is there likewise, for the attacks of tests/security.
 #
 # ENGINE_SETUP=no   install and start nothing, only say what to do
 # STATE_DIR         where its pid file and log go (.state of the checkout)
@@ -234,15 +236,15 @@ python_ready() { # program
   install "$package"
 }
 
-bubblewrap_ready() {
-  if command -v bwrap > /dev/null; then return 0; fi
+program_ready() { # program, package
+  if command -v "$1" > /dev/null; then return 0; fi
   reason=$(may_not_install)
   if [ -n "$reason" ]; then
-    say "bubblewrap is not installed here: $reason. Do it yourself:"
-    say '  as root on Debian or Ubuntu: apt-get install --no-install-recommends bubblewrap'
+    say "$2 is not installed here: $reason. Do it yourself:"
+    say "  as root on Debian or Ubuntu: apt-get install --no-install-recommends $2"
     return 1
   fi
-  install bubblewrap
+  install "$2"
 }
 
 case ${1:-start} in
@@ -250,9 +252,10 @@ case ${1:-start} in
   stop) stop ;;
   running) our_pid > /dev/null ;;
   python) python_ready "${2:-python3}" ;;
-  bubblewrap) bubblewrap_ready ;;
+  bubblewrap) program_ready bwrap bubblewrap ;;
+  gvisor) program_ready runsc runsc ;;
   *)
-    say 'usage: host-setup.sh [start|stop|running|python PROGRAM|bubblewrap]'
+    say 'usage: host-setup.sh [start|stop|running|python PROGRAM|bubblewrap|gvisor]'
     exit 2
     ;;
 esac

@@ -1970,6 +1970,7 @@ class Probe:
             "af_vsock": lambda: self._socket("AF_VSOCK", "SOCK_STREAM"),
             "af_alg": lambda: self._socket("AF_ALG", "SOCK_SEQPACKET"),
             "read_pid1_mem": self._read_memory,
+            "list_pid1_files": lambda: os.listdir(f"/proc/{self._runner}/fd"),
             "ptrace_pid1": lambda: call(LIBC.ptrace, PTRACE_SEIZE, self._runner, 0, 0),
             "io_uring": lambda: raw_syscall("io_uring_setup", 1, ctypes.create_string_buffer(120)),
             "keyctl": lambda: raw_syscall("keyctl", 0, -3, 0),

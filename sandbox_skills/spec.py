@@ -42,6 +42,7 @@ class Guarantee(StrEnum):
     NO_CAPABILITIES = "no_capabilities"
     NO_NEW_PRIVILEGES = "no_new_privileges"
     OWN_UID = "own_uid"
+    PROTECTED_RUNNER = "protected_runner"
     SECCOMP = "seccomp"
     APPARMOR = "apparmor"
     MEMORY = "memory"

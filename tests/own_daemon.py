@@ -28,8 +28,9 @@ class OwnDaemon:
     The namespaces are held by another process, as the containerd of a daemon that was killed goes on in them.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *arguments: str) -> None:
         self._folder = folder
+        self._arguments = arguments
         self._cgroup = f"sandbox-skills-test-{secrets.token_hex(4)}"
         self.socket = folder / "s"
         self._namespaces = subprocess.Popen(
@@ -47,7 +48,7 @@ class OwnDaemon:
         argv = ["dockerd", "--bridge=none", "--iptables=false", f"--host=unix://{self.socket}"]
         folders = {"data-root": "data", "exec-root": "exec", "pidfile": "pid"}
         argv += [f"--{option}={self._folder}/{name}" for option, name in folders.items()]
-        argv += [f"--cgroup-parent=/{self._cgroup}"]
+        argv += [f"--cgroup-parent=/{self._cgroup}", *self._arguments]
         with (self._folder / "log").open("ab") as log:
             self.process = subprocess.Popen([*where, *argv], stdout=log, stderr=log)
         self.client = self._answering()

@@ -218,11 +218,17 @@ app.add_typer(ci_commands)
 
 @app.command()
 @takes_global_options
-def doctor(context: typer.Context, as_json: JsonOption = False) -> int:
+def doctor(
+    context: typer.Context,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail on anything less than SECURITY.md says of the engine.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> int:
     """Check Docker and this host, with the fix for each fault."""
     from sandbox_skills.cli.doctor import doctor as work
 
-    return work(_options(context, as_json))
+    return work(_options(context, as_json), strict=strict)
 
 
 @app.command()

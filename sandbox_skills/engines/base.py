@@ -108,6 +108,11 @@ class Sandbox(Protocol):
         """Whether the box was there when last heard of; False never becomes True again."""
         ...
 
+    @property
+    def seccomp(self) -> str:
+        """The SHA-256 of our filter of system calls over its programs, in hexadecimal; empty where there is none."""
+        ...
+
     async def ping(self) -> float:
         """Returns the seconds a message there and back took."""
         ...

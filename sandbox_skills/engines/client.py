@@ -44,8 +44,10 @@ class RunnerClient:
         *,
         post_mortem: Callable[[], Awaitable[Death]],
         concurrent_runs: int = 1,
+        seccomp: str = "",
     ) -> None:
         self.id = sandbox_id
+        self.seccomp = seccomp
         self.link = Link(sandbox_id)
         self._post_mortem = post_mortem
         self._concurrent_runs = concurrent_runs

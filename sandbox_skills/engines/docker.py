@@ -176,7 +176,8 @@ class DockerEngine:
             ]
             raise GuaranteeError(
                 f"this Docker cannot enforce {', '.join(reasons)}",
-                hint="sandbox-skills doctor tells what to change on this host",
+                hint="sandbox-skills doctor tells what to change on this host; docker.without in the settings "
+                "names what sandboxes may do without",
                 lost=missing,
             )
 

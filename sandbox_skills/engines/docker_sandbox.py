@@ -13,6 +13,7 @@ from sandbox_skills.engines.attach import attach
 from sandbox_skills.engines.client import RunnerClient
 from sandbox_skills.engines.docker_client import REQUEST_SECONDS, DockerConnection
 from sandbox_skills.engines.docker_config import (
+    GVISOR,
     DockerOptions,
     create_body,
     has_apparmor,
@@ -109,7 +110,11 @@ class Box:
         self._uid = uid
         self._since = time.time()
         self.client = RunnerClient(
-            self.id, post_mortem=self._post_mortem, concurrent_runs=setup.options.concurrent_runs
+            self.id,
+            post_mortem=self._post_mortem,
+            concurrent_runs=setup.options.concurrent_runs,
+            # gVisor does not apply it: its kernel is the filter.
+            seccomp="" if setup.runtime == GVISOR else profile_digest(),
         )
 
     async def start(self, spec: SandboxSpec) -> None:

@@ -122,6 +122,10 @@ class FakeSandbox:
     def alive(self) -> bool:
         return not self._lost.is_set()
 
+    @property
+    def seccomp(self) -> str:
+        return ""
+
     def lose(self) -> None:
         """Loses the box, as a daemon that dies would."""
         self._lost.set()

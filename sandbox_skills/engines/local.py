@@ -194,6 +194,10 @@ class LocalSandbox:
     def alive(self) -> bool:
         return self.client.alive
 
+    @property
+    def seccomp(self) -> str:
+        return self.client.seccomp
+
     async def ping(self) -> float:
         return await self.client.ping()
 

@@ -215,7 +215,7 @@ EVERY_BOX: Rows = (
     Row(Guarantee.OWN_UID, ("gid",), _own_uid, "its own"),
     Row(Guarantee.OWN_UID, ("groups",), _only_own_group, "free of other groups"),
     # The program has the runner's uid: only this keeps it out of the runner's memory and channel.
-    Row(Guarantee.OWN_UID, ("dumpable",), _equals(0), "0"),
+    Row(Guarantee.PROTECTED_RUNNER, ("dumpable",), _equals(0), "0"),
     *(
         Row(Guarantee.NO_CAPABILITIES, ("caps", name), _equals(0), "0")
         for name in ("inh", "prm", "eff", "bnd")
@@ -261,7 +261,8 @@ NATIVE_BOX: Rows = (
 
 # gVisor is itself the filter before the host's kernel and always has no_new_privs, so that setuid files and devices do
 # nothing; it shows neither that, nor ambient capabilities, nor nosuid and nodev, nor the host's cgroup that holds it.
-# Its tmpfs has no inode limit and says 0: that guarantee is lost.
+# Its tmpfs has no inode limit and says 0, and its /proc shows the open files of a process that is not dumpable: those
+# two guarantees are lost.
 GVISOR_BOX: Rows = (
     *(
         Row(name, ("kernel",), _gvisor_kernel, "gVisor's")
@@ -278,7 +279,9 @@ EVERY_PROBE: Rows = (
     Row(Guarantee.NO_NETWORK, ("outside_v6",), _one_of(UNREACHABLE), "refused at once"),
     Row(Guarantee.READONLY_SKILLS, ("marker",), _marker, "the marker of the store"),
     Row(Guarantee.NO_CAPABILITIES, ("mount",), _one_of(REFUSED), "refused"),
-    Row(Guarantee.OWN_UID, ("read_pid1_mem",), _one_of({"EPERM", "EACCES", "ENOENT"}), "refused"),
+    Row(Guarantee.PROTECTED_RUNNER, ("read_pid1_mem",), _one_of({"EPERM", "EACCES", "ENOENT"}), "refused"),
+    # Who may look there may open the channel, and speak to the host in the runner's name.
+    Row(Guarantee.PROTECTED_RUNNER, ("list_pid1_files",), _one_of({"EPERM", "EACCES", "ENOENT"}), "refused"),
 )
 
 IDENTITY_PROBE: Rows = (Row(Guarantee.NO_CAPABILITIES, ("setuid0",), _one_of(REFUSED), "refused"),)

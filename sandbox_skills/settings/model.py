@@ -71,13 +71,17 @@ class SkillsSettings(Section):
 
 
 class DockerSettings(Section):
-    """How the Docker Engine is reached and what is asked of it. None: as `DOCKER_*` or the daemon has it."""
+    """How the Docker Engine is reached, what is asked of it, and what boxes may do without.
+
+    None: as `DOCKER_*` or the daemon has it.
+    """
 
     host: str | None = None
     context: str | None = None
     tls_verify: bool | None = None
     cert_path: AbsolutePath | None = None
     runtime: str | None = None
+    without: Annotated[frozenset[Guarantee], BeforeValidator(words)] = frozenset()
     apparmor: Literal["auto", "required", "off"] = "auto"
     timeout_seconds: Seconds = 60.0
 

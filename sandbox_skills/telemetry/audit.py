@@ -19,6 +19,7 @@ class AuditEvent:
 
     `command` and `env` are redacted. `outputs` are the names of collected files, `artifacts` the references of those
     that were saved. `ending` is as `spec.ending_dict` spells it, None where nothing ended. `code` is an error's.
+    `seccomp` is the SHA-256 of the filter of system calls that the program ran under, empty where there was none.
     `interactive` tells a program that was talked to, so that what it did is not in `command` alone.
     """
 
@@ -28,6 +29,7 @@ class AuditEvent:
     run_id: str = ""
     skill: str = ""
     digest: str = ""
+    seccomp: str = ""
     command: tuple[str, ...] = ()
     cwd: str = ""
     env: Mapping[str, str] = field(default_factory=dict[str, str])

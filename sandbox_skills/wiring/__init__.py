@@ -181,7 +181,7 @@ def _needs(settings: Settings) -> frozenset[Guarantee]:
         return BASE_GUARANTEES - settings.bubblewrap.without
     apparmor = {Guarantee.APPARMOR} if settings.docker.apparmor == "required" else set[Guarantee]()
     boundary = {Guarantee.KERNEL_BOUNDARY} if settings.docker.runtime == "runsc" else set[Guarantee]()
-    return BASE_GUARANTEES | apparmor | boundary
+    return (BASE_GUARANTEES - settings.docker.without) | apparmor | boundary
 
 
 def engine(settings: Settings, store: SkillStore) -> Engine:

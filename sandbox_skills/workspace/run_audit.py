@@ -35,6 +35,7 @@ class AuditedRun:
     skill: str = ""
     interactive: bool = False
     staged: StagedSkill | None = None
+    seccomp: str = ""
     ready: ReadyRun | None = None
     outcome: Outcome | None = None
     result: RunResult | None = None
@@ -81,6 +82,7 @@ def _event(
         run_id=ready.run_id if ready is not None else "",
         skill=ready.skill if ready is not None else run.skill or (staged.name if staged is not None else ""),
         digest=staged.digest if staged is not None else "",
+        seccomp=run.seccomp,
         command=redacted_argv(tuple(map(hide, argv)), env, frozenset(request.grants)),
         cwd=hide(str(ready.command.cwd) if ready is not None else request.cwd),
         env=redacted_env({name: hide(value) for name, value in env.items()}, frozenset(request.grants)),

@@ -109,7 +109,7 @@ class Session:
         """Runs as `run` does, by an execution in this session's sandbox; `interactive` is written down."""
         audit = self._manager.services.audit
         with audited(audit, request, tenant=self._tenant, session=self.name, interactive=interactive) as run:
-            run.staged = staged
+            run.staged, run.seccomp = staged, self.sandbox.seccomp
             ready = await self._manager.check(staged, request, self.memory, tenant=self._tenant)
             return await self.execute(execution, run, ready)
 
@@ -117,7 +117,7 @@ class Session:
         """Runs what `WorkspaceManager.prepare` has checked, once. Raises as `run` does."""
         audit = self._manager.services.audit
         with audited(audit, ready.request, tenant=self._tenant, session=self.name) as run:
-            run.staged = ready.staged
+            run.staged, run.seccomp = ready.staged, self.sandbox.seccomp
             return await self.execute(unattended(self.sandbox, on_output), run, ready)
 
     async def snapshot(self, path: Path, *, limits: SnapshotLimits | None = None) -> Snapshot:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,12 +19,13 @@ from sandbox_skills.errors import (
     SessionLostError,
     SnapshotError,
 )
-from sandbox_skills.spec import WORKSPACE, Outcome, Stopped
+from sandbox_skills.spec import WORKSPACE, Guarantee, Outcome, Stopped
 from sandbox_skills.workspace import sessions as module
 from sandbox_skills.workspace.manager import Argv, RunRequest
 from sandbox_skills.workspace.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from sandbox_skills.engines.base import Engine
     from sandbox_skills.workspace.live_session import LiveSession
     from tests.contract.conftest import World
 
@@ -69,6 +71,15 @@ class TestUse:
             session = await sessions.open("a", tenant="t")
             await asyncio.gather(*(world.run(session, SLEEP) for _ in range(3)))
         assert [event.status for event in world.audit.events] == ["ended"] * 3
+
+    async def test_each_record_names_the_filter_of_system_calls_where_there_is_one(
+        self, world: World, engine: Engine
+    ) -> None:
+        async with world.sessions() as sessions:
+            await world.run(await sessions.open("a", tenant="t"))
+        (event,) = world.audit.events
+        filtered = Guarantee.SECCOMP in engine.guarantees
+        assert re.fullmatch("[0-9a-f]{64}" if filtered else "", event.seccomp)
 
     async def test_or_are_refused_where_that_is_the_policy(self, world: World) -> None:
         async with world.sessions(replace(world.policy, concurrency="refuse")) as sessions:

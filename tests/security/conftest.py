@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import inspect
 import json
+import shutil
 import textwrap
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -17,6 +19,8 @@ from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
 import pytest
 
+from sandbox_skills.engines.bubblewrap.cgroup import hierarchies
+from sandbox_skills.engines.bubblewrap.leftovers import leftovers
 from sandbox_skills.engines.bubblewrap.rootfs import Wanted
 from sandbox_skills.engines.docker import DockerEngine, DockerEngineOptions
 from sandbox_skills.engines.docker_client import DockerConnection
@@ -27,18 +31,28 @@ from sandbox_skills.workspace.layout import run_environment
 from sandbox_skills.workspace.manager import WorkspaceManager
 from sandbox_skills.workspace.outputs import MemorySink
 from tests.own_daemon import OwnDaemon
-from tests.security.engines import PARAMETERS
+from tests.security.engines import NATIVE, PARAMETERS
+from tests.security.matrix import Matrix, Refused, summary, write
 from tests.security.outside import Container, Namespaces, Outside
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterator
     from contextlib import AbstractAsyncContextManager
 
     import docker
+    from _pytest.python import CallSpec2 as CallSpec
 
     from sandbox_skills.engines.base import Engine, OutputSink, Sandbox
+    from sandbox_skills.engines.bubblewrap import BubblewrapEngine
     from sandbox_skills.spec import Collection, CollectLimits, Guarantee
     from sandbox_skills.workspace.staging import SkillStore
+
+MATRIX = Matrix()
+
+collect_ignore = [] if shutil.which("runsc") else ["test_gvisor.py"]
+
+Look = Callable[["Sandbox"], Outside]
+"""Looks at a box from outside."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -61,7 +75,7 @@ class Tried:
     name: str
     engine: Engine
     needs: frozenset[Guarantee]
-    look: Callable[[Sandbox], Outside]
+    look: Look
 
 
 class Box:
@@ -160,7 +174,7 @@ def gvisor(daemon: docker.APIClient, tmp_path_factory: pytest.TempPathFactory) -
         own.close()
 
 
-@pytest.fixture(scope="session", params=PARAMETERS.values())
+@pytest.fixture(scope="session", params=[PARAMETERS[name] for name in NATIVE])
 def engine_name(request: pytest.FixtureRequest) -> str:
     """Which engine is attacked, by its name in the matrix. A test may name fewer, as `only` does."""
     name: str = request.param
@@ -174,7 +188,7 @@ def engine(engine_name: str, request: pytest.FixtureRequest) -> Engine:
 
 
 @pytest.fixture(scope="session")
-def look(engine_name: str, request: pytest.FixtureRequest) -> Callable[[Sandbox], Outside]:
+def look(engine_name: str, request: pytest.FixtureRequest) -> Look:
     """Looks at a box of that engine from outside."""
     if engine_name == "bubblewrap":
         folder: Path = request.getfixturevalue("root_file_systems")
@@ -186,7 +200,7 @@ def look(engine_name: str, request: pytest.FixtureRequest) -> Callable[[Sandbox]
 
 
 @pytest.fixture(scope="session")
-async def tried(engine: Engine, engine_name: str, look: Callable[[Sandbox], Outside]) -> Tried:
+async def tried(engine: Engine, engine_name: str, look: Look) -> Tried:
     """The engine that is attacked, once it has looked at its host."""
     await engine.probe()
     return Tried(engine_name, engine, engine.guarantees, look)
@@ -216,7 +230,88 @@ def manager(tried: Tried, store: SkillStore) -> WorkspaceManager:
     return WorkspaceManager(tried.engine, store, spec=SandboxSpec(needs=tried.needs))
 
 
+@pytest.fixture
+def refused(request: pytest.FixtureRequest) -> Refused:
+    """Tells the matrix what an engine does not promise."""
+    return lambda guarantee: request.node.user_properties.append(("refused", guarantee))
+
+
+@pytest.fixture(scope="session")
+def canary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of the host that only isolation protects: everybody may write it."""
+    file = tmp_path_factory.mktemp("host") / "canary"
+    file.write_text("untouched", encoding="ascii")
+    for path in (file, file.parent):
+        path.chmod(0o777)
+    return file
+
+
+@pytest.fixture(autouse=True)
+def host_untouched(request: pytest.FixtureRequest, canary: Path, store: SkillStore) -> Iterator[None]:
+    """After each attack the host's file and its staged skills are as they were, and no box of bubblewrap's is left."""
+    before = staged_bytes(store)
+    yield
+    assert canary.read_text(encoding="ascii") == "untouched"
+    assert [path.name for path in canary.parent.iterdir()] == ["canary"]
+    after = staged_bytes(store)
+    assert {path: after.get(path) for path in before} == before
+    if request.node.get_closest_marker("bubblewrap") is not None:
+        engine: BubblewrapEngine = request.getfixturevalue("bubblewrap_engine")
+        assert abandoned_boxes(engine) == set()
+
+
+def staged_bytes(store: SkillStore) -> dict[str, bytes]:
+    """Every staged file by its path."""
+    return {str(path): path.read_bytes() for path in store.mount_dir.rglob("*") if path.is_file()}
+
+
+def abandoned_boxes(engine: BubblewrapEngine) -> set[str]:
+    """The boxes of this engine that have a cgroup and no process, so that nobody ends them."""
+    assert engine._instance is not None
+    mine = [box for box in leftovers(hierarchies()) if box.instance == engine._instance.id]
+    return {box.id for box in mine if not any(map(members, box.groups))}
+
+
+def members(group: Path) -> list[str]:
+    with suppress(OSError):
+        return (group / "cgroup.procs").read_text(encoding="ascii").split()
+    return []
+
+
 @pytest.fixture(scope="session")
 def samples() -> Path:
     """The sample skills."""
     return Path(__file__).parents[2] / "skills"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--matrix", type=Path, metavar="FILE", help="write what came of all attacks into a file")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tells the matrix whose test each is."""
+    for item in items:
+        if item.path.parent != Path(__file__).parent:
+            continue
+        marker = item.get_closest_marker("family")
+        name = marker.args[0] if marker else item.path.stem.removeprefix("test_")
+        item.user_properties.append(("family", name))
+        callspec: CallSpec | None = getattr(item, "callspec", None)
+        if callspec is not None and "engine_name" in callspec.params:
+            item.user_properties.append(("engine", str(callspec.params["engine_name"])))
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    MATRIX.add(report)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if not MATRIX:
+        return
+    terminalreporter.section("attacks")
+    missing = ["gVisor, as runsc is not installed"] if collect_ignore else []
+    for line in summary(MATRIX, missing):
+        terminalreporter.write_line(line)
+    file: Path | None = config.getoption("--matrix", default=None)
+    if file is not None and MATRIX.complete():
+        write(file, MATRIX.table())

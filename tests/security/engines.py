@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+TITLES = {
+    "docker": "Docker",
+    "attached": "Docker, attached",
+    "bubblewrap": "bubblewrap as root",
+    "gvisor": "Docker with gVisor",
+}
+"""The engines as the README names them."""
+
 GVISOR_SECONDS = 120
 """Under ptrace a program takes ten times as long to start."""
 
@@ -17,13 +25,19 @@ MARKS = {
 
 PARAMETERS = {name: pytest.param(name, marks=marks) for name, marks in MARKS.items()}
 
+NATIVE = ("docker", "attached", "bubblewrap")
+"""Whose boxes have the host's own kernel. gVisor answers otherwise, and more slowly, in a module of its own."""
+
 
 def only(*names: str) -> pytest.MarkDecorator:
-    """Of a test that asks what only some engines have: the others are not tried, and the matrix says so."""
+    """Of a test that asks what only some engines have."""
     chosen = [PARAMETERS[name] for name in names]
     return pytest.mark.parametrize("engine_name", chosen, indirect=True, scope="session")
 
 
+def family(name: str) -> pytest.MarkDecorator:
+    """Of a test outside the file of its family."""
+    return pytest.mark.family(name)
+
+
 DOCKER = only("docker", "attached")
-NATIVE = only("docker", "attached", "bubblewrap")
-"""Those whose boxes have the host's own kernel."""

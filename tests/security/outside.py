@@ -5,13 +5,12 @@ Docker's daemon tells it; of bubblewrap's boxes the kernel and the exported root
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tests.boxes import processes
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import docker
 
     from sandbox_skills.engines.base import Sandbox
@@ -26,6 +25,10 @@ class Outside(Protocol):
 
     def root_state(self) -> list[str]:
         """What the root that the box reads is like: the same twice where nothing of it was changed meanwhile."""
+        ...
+
+    def configuration(self) -> str:
+        """What anybody on the host may read of how the box was started."""
         ...
 
 
@@ -43,9 +46,17 @@ class Container:
     def processes(self) -> int:
         return len(self._client.top(self._name)["Processes"])
 
+    def cpu_seconds(self) -> float:
+        """How much of the processors all of the box has used so far, whatever it says itself."""
+        found = self._client.stats(self._name, stream=False, one_shot=True)
+        return float(found["cpu_stats"]["cpu_usage"]["total_usage"]) / 1e9
+
     def root_state(self) -> list[str]:
         rows: list[dict[str, object]] = self._client.diff(self._name) or []
         return sorted(str(row["Path"]) for row in rows)
+
+    def configuration(self) -> str:
+        return str(self.inspected())
 
 
 class Namespaces:
@@ -56,7 +67,13 @@ class Namespaces:
         self._sandbox = sandbox
 
     def processes(self) -> int:
-        return len(processes(self._sandbox))
+        return sum(self._is_inside(pid) for pid in processes(self._sandbox))
+
+    @staticmethod
+    def _is_inside(pid: int) -> bool:
+        """Whether a process has a number in the box too: bubblewrap itself waits outside of it."""
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
+        return any(line.startswith("NSpid:") and len(line.split()) > 2 for line in lines)
 
     def root_state(self) -> list[str]:
         # Not the time of access, which reading changes.
@@ -64,3 +81,7 @@ class Namespaces:
             f"{path} {(known := path.lstat()).st_mode:o} {known.st_size} {known.st_mtime_ns} {known.st_ctime_ns}"
             for path in self._root.rglob("*")
         )
+
+    def configuration(self) -> str:
+        lines = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in processes(self._sandbox)]
+        return b"\n".join(lines).decode()

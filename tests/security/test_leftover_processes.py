@@ -12,8 +12,6 @@ from sandbox_skills.spec import Exited, Limits, Signalled, Stopped
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import docker
-
     from tests.security.conftest import Box, OpenBox
 
 pytestmark = [pytest.mark.anyio]

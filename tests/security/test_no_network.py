@@ -40,10 +40,11 @@ def interfaces() -> dict[str, list[str]]:
 
     lines = Path("/proc/net/dev").read_text(encoding="utf-8").splitlines()[2:]
     routes = Path("/proc/net/route").read_text(encoding="utf-8").splitlines()[1:]
+    sysfs = Path("/sys/class/net")
     return {
         "names": [line.split(":")[0].strip() for line in lines],
         "by netlink": [name for _, name in socket.if_nameindex()],
-        "in sysfs": sorted(path.name for path in Path("/sys/class/net").iterdir()),
+        "in sysfs": sorted(path.name for path in sysfs.iterdir()) if sysfs.exists() else [],
         "routes": routes,
     }
 
@@ -133,7 +134,9 @@ def using_unix_sockets() -> list[str]:
 
 async def test_the_loopback_is_the_only_interface(box: Box) -> None:
     found = await box.call(interfaces)
-    assert found == {"names": ["lo"], "by netlink": ["lo"], "in sysfs": ["lo"], "routes": []}
+    # bubblewrap's boxes have no sysfs at all.
+    in_sysfs = [] if box.engine == "bubblewrap" else ["lo"]
+    assert found == {"names": ["lo"], "by netlink": ["lo"], "in sysfs": in_sysfs, "routes": []}
 
 
 async def test_nothing_outside_is_reached_and_nobody_waits(box: Box) -> None:

@@ -17,9 +17,8 @@ from sandbox_skills.workspace.staging import SkillStore
 from tests.docker_host import connection
 
 if TYPE_CHECKING:
-    import docker
-
     from sandbox_skills.workspace.staging import StagedSkill
+    from tests.security.conftest import Look
 
 pytestmark = [pytest.mark.anyio]
 
@@ -84,16 +83,16 @@ async def test_the_environment_is_what_the_manager_says(
 
 
 async def test_nothing_tells_the_hosts_secrets_or_the_tenant(
-    manager: WorkspaceManager, staged: StagedSkill, daemon: docker.APIClient, host_secret: None
+    manager: WorkspaceManager, staged: StagedSkill, look: Look, host_secret: None
 ) -> None:
     async with manager.session(tenant=TENANT) as session:
         outcome = (await session.run(staged, RunRequest(Shell(SEARCH)))).outcome
-        config = daemon.inspect_container(session.sandbox.id)["Config"]
+        told = look(session.sandbox).configuration()
     assert outcome.ok
     for secret in (CANARY, TENANT, os.uname().nodename):
         assert secret.encode() not in outcome.stdout, secret
     assert b"sandbox\n" in outcome.stdout
-    assert CANARY not in str(config)
+    assert CANARY not in told
 
 
 async def test_the_mount_table_tells_nothing_of_the_host_but_where_the_store_lies(

@@ -56,6 +56,16 @@ def writing_into_the_channel() -> dict[str, str]:
     return {name: opened(f"/proc/1/fd/{name}") for name in "0123456789"}
 
 
+def writing_nonsense_into_the_channel() -> None:
+    import os
+    from contextlib import suppress
+
+    for number in range(10):
+        with suppress(OSError):
+            descriptor = os.open(f"/proc/1/fd/{number}", os.O_WRONLY | os.O_NONBLOCK)
+            os.write(descriptor, b"0" * 64)
+
+
 def own_descriptors() -> list[str]:
     from pathlib import Path
 

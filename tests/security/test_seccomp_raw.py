@@ -14,7 +14,7 @@ from sandbox_skills.engines.box import ENVIRONMENT
 from sandbox_skills.spec import Command, Exited, SandboxSpec
 
 if TYPE_CHECKING:
-    from sandbox_skills.engines.docker import DockerEngine
+    from tests.security.conftest import Tried
 
 pytestmark = [pytest.mark.anyio]
 
@@ -67,17 +67,17 @@ seq 1000 | sort -R | sort -n | tail -1
 """
 
 
-async def run(engine: DockerEngine, *argv: str) -> str:
-    async with engine.open(SandboxSpec()) as sandbox:
+async def run(tried: Tried, *argv: str) -> str:
+    async with tried.engine.open(SandboxSpec(needs=tried.needs)) as sandbox:
         outcome = await sandbox.run(Command(argv, env=ENVIRONMENT))
     assert outcome.ending == Exited(0), outcome
     return outcome.stdout.decode()
 
 
 @pytest.fixture(scope="module")
-async def answers(docker_engine: DockerEngine) -> dict[str, Any]:
+async def answers(tried: Tried) -> dict[str, Any]:
     """What the probe said, once for all tests of this file."""
-    found: dict[str, Any] = json.loads(await run(docker_engine, "python3", "-c", PROBE))
+    found: dict[str, Any] = json.loads(await run(tried, "python3", "-c", PROBE))
     return found
 
 
@@ -123,13 +123,13 @@ async def test_foreign_abis_kill_the_caller(answers: dict[str, Any]) -> None:
     assert answers["abis"] == (foreign if platform.machine() == "x86_64" else {})
 
 
-async def test_python_threads_processes_and_loopback_sockets_work(docker_engine: DockerEngine) -> None:
-    await run(docker_engine, "python3", "-c", THREADS_AND_PROCESSES)
+async def test_python_threads_processes_and_loopback_sockets_work(tried: Tried) -> None:
+    await run(tried, "python3", "-c", THREADS_AND_PROCESSES)
 
 
-async def test_node_workers_children_and_loopback_sockets_work(docker_engine: DockerEngine) -> None:
-    assert await run(docker_engine, "node", "-e", WORKERS_AND_SOCKETS) == "done\n"
+async def test_node_workers_children_and_loopback_sockets_work(tried: Tried) -> None:
+    assert await run(tried, "node", "-e", WORKERS_AND_SOCKETS) == "done\n"
 
 
-async def test_the_command_line_tools_work(docker_engine: DockerEngine) -> None:
-    assert (await run(docker_engine, "bash", "-c", TOOLS)).split() == ["1", "1000"]
+async def test_the_command_line_tools_work(tried: Tried) -> None:
+    assert (await run(tried, "bash", "-c", TOOLS)).split() == ["1", "1000"]

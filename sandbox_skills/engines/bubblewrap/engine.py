@@ -26,7 +26,7 @@ from sandbox_skills.engines.classify import Death
 from sandbox_skills.engines.client import RunnerClient
 from sandbox_skills.engines.image_source import UID_COUNT, UID_FIRST, Target
 from sandbox_skills.engines.instance import Instance, dead_instances, forget_instances
-from sandbox_skills.engines.seccomp.bpf import program
+from sandbox_skills.engines.seccomp.bpf import digest, program
 from sandbox_skills.engines.uids import leased_uid
 from sandbox_skills.errors import GuaranteeError, SandboxLostError
 from sandbox_skills.spec import SandboxId
@@ -211,7 +211,10 @@ class _Box:
         self._uid = uid
         self._groups: tuple[Path, ...] = ()
         self.client = RunnerClient(
-            self.id, post_mortem=self._post_mortem, concurrent_runs=setup.options.concurrent_runs
+            self.id,
+            post_mortem=self._post_mortem,
+            concurrent_runs=setup.options.concurrent_runs,
+            seccomp=digest(setup.host.machine),
         )
 
     async def start(self, spec: SandboxSpec) -> None:

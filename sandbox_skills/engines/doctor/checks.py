@@ -119,6 +119,27 @@ def arranged(checks: Iterable[Check]) -> list[Check]:
     return sorted(checks, key=lambda check: -SEVERITY[check.state])
 
 
+def shortfalls(
+    checks: Iterable[Check], needs: Collection[Guarantee], documented: Collection[Guarantee]
+) -> list[Check]:
+    """Returns what is less than SECURITY.md says of an engine that gives the `documented` guarantees.
+
+    That is every failure and warning, every one of these guarantees that is lost, and each that sandboxes do not need.
+    """
+    found = [check for check in checks if _is_short(check, documented)]
+    fix = "take it out of `without` in the settings"
+    return found + [
+        Check("settings", "lost", f"sandboxes do not demand {name}", fix, name)
+        for name in sorted(set(documented) - set(needs))
+    ]
+
+
+def _is_short(check: Check, documented: Collection[Guarantee]) -> bool:
+    if check.state != "lost":
+        return check.state != "ok"
+    return not check.guarantee or check.guarantee in documented
+
+
 def guarantee_check(
     name: str, guarantee: Guarantee, reason: str, fix: str, *, needs: Collection[Guarantee]
 ) -> Check:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal
 
-from sandbox_skills.engines.docker_config import GVISOR, has_apparmor, lost_guarantees
+from sandbox_skills.engines.docker_config import GVISOR, LOST_IN_GVISOR, has_apparmor, lost_guarantees
 from sandbox_skills.engines.doctor.checks import Check, guarantee_check
 from sandbox_skills.engines.doctor.kinds import kind_checks
 from sandbox_skills.spec import BASE_GUARANTEES, Guarantee
@@ -74,7 +74,7 @@ def daemon_checks(
         _apparmor(daemon, needs, apparmor),
         *_selinux(daemon),
         _user_namespaces(daemon),
-        _runtime(daemon, runtime),
+        *_runtimes(daemon, runtime, needs),
         *_proxies(daemon),
     ]
 
@@ -183,6 +183,14 @@ def _user_namespaces(daemon: Daemon) -> Check:
     if daemon.rootless:
         return Check(name, "ok", "sandboxes live in that of the rootless daemon")
     return Check(name, "ok", "not remapped; each sandbox has an unprivileged uid of its own")
+
+
+def _runtimes(daemon: Daemon, runtime: str | None, needs: Collection[Guarantee]) -> Iterator[Check]:
+    yield _runtime(daemon, runtime)
+    if runtime == GVISOR:
+        fix = "do without: docker.without in the settings; or set docker.runtime to runc"
+        for guarantee, reason in LOST_IN_GVISOR.items():
+            yield guarantee_check(GVISOR, guarantee, reason, fix, needs=needs)
 
 
 def _runtime(daemon: Daemon, runtime: str | None) -> Check:

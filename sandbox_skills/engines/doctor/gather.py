@@ -23,7 +23,7 @@ from sandbox_skills.directories import current_account
 from sandbox_skills.engines import image
 from sandbox_skills.engines.bubblewrap.rootfs import Wanted
 from sandbox_skills.engines.docker_client import DockerConnection, address, connect, translated
-from sandbox_skills.engines.docker_config import LABEL_MANAGED
+from sandbox_skills.engines.docker_config import GVISOR, LABEL_MANAGED, LOST_IN_GVISOR
 from sandbox_skills.engines.doctor.bubblewrap import examine_bubblewrap
 from sandbox_skills.engines.doctor.checks import (
     DATA_NEEDS,
@@ -47,7 +47,7 @@ from sandbox_skills.engines.doctor.daemon import clock_check, daemon_checks
 from sandbox_skills.engines.doctor.facts import Daemon, clock_skew, known
 from sandbox_skills.engines.instance import dead_instances
 from sandbox_skills.errors import EngineUnavailableError, SandboxSkillsError
-from sandbox_skills.spec import BASE_GUARANTEES
+from sandbox_skills.spec import BASE_GUARANTEES, Guarantee
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from sandbox_skills.engines.attach import DaemonAddress
     from sandbox_skills.engines.doctor.daemon import AppArmor
     from sandbox_skills.engines.image_source import Target
-    from sandbox_skills.spec import Guarantee
 
 
 KNOCK_SECONDS = 10.0
@@ -85,6 +84,16 @@ class DoctorOptions:
     store: Path | None = None
     engine: str = "docker"
     program: Path | None = None
+
+
+def documented(options: DoctorOptions) -> frozenset[Guarantee]:
+    """Returns the guarantees that SECURITY.md says the engine has, with AppArmor where that is demanded."""
+    if options.engine not in _ENGINES:
+        return frozenset()
+    asked = options.needs & {Guarantee.APPARMOR}
+    if options.engine == "docker" and options.runtime == GVISOR:
+        return (BASE_GUARANTEES | {Guarantee.KERNEL_BOUNDARY}) - LOST_IN_GVISOR.keys()
+    return BASE_GUARANTEES | asked
 
 
 async def examine(options: DoctorOptions) -> list[Check]:

@@ -7,6 +7,7 @@ about ten steps, and checks its conditions where it has some. A call is allowed 
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -64,6 +65,12 @@ KILLED = (Step(RET, KILL),)
 def program(machine: str) -> bytes:
     """Returns the filter for `uname -m`, as PR_SET_SECCOMP takes it; raises SettingsError for other machines."""
     return b"".join(struct.pack("=HBBI", step.code, step.yes, step.no, step.k) for step in steps(machine))
+
+
+@cache
+def digest(machine: str) -> str:
+    """Returns the SHA-256 of the filter in hexadecimal, for records of runs; raises as `program` does."""
+    return hashlib.sha256(program(machine)).hexdigest()
 
 
 def steps(machine: str) -> tuple[Step, ...]:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sandbox_skills.engines.docker_config import LOST_IN_GVISOR
 from sandbox_skills.engines.doctor.checks import Check, worst
 from sandbox_skills.engines.doctor.daemon import clock_check, daemon_checks
 from sandbox_skills.engines.doctor.facts import TYPES, Daemon, clock_skew, known
@@ -274,6 +275,14 @@ def test_the_runtime_that_is_asked_for_must_be_there() -> None:
     assert seen(DAEMONS["debian"], runtime="runsc")["runtime"].state == "failed"
     assert seen(DAEMONS["modern"], runtime="runsc")["runtime"].state == "ok"
     assert changed(DefaultRuntime="runsc")["runtime"].state == "failed"
+
+
+def test_what_gvisor_lacks_is_a_failure_unless_the_settings_do_without() -> None:
+    assert seen(DAEMONS["modern"], runtime="runsc")["runsc"].state == "failed"
+    modest = BASE_GUARANTEES - LOST_IN_GVISOR.keys()
+    found = seen(DAEMONS["modern"], runtime="runsc", needs=modest)["runsc"]
+    assert (found.state, "docker.without" in found.fix) == ("lost", True)
+    assert "runsc" not in seen(DAEMONS["modern"])
     assert changed(DefaultRuntime="kata")["runtime"].state == "warning"
 
 

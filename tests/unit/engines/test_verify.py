@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sandbox_skills.engines.docker_config import LOST_IN_GVISOR
 from sandbox_skills.engines.verify import check_box, check_probe, image_faults
 from sandbox_skills.spec import BASE_GUARANTEES, Guarantee, SandboxSpec
 
 UID = 20007
 MARKER = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
 SPEC = SandboxSpec()
-GVISOR_SPEC = replace(SPEC, needs=(BASE_GUARANTEES | {Guarantee.KERNEL_BOUNDARY}) - {Guarantee.INODES})
+GVISOR_SPEC = replace(SPEC, needs=(BASE_GUARANTEES | {Guarantee.KERNEL_BOUNDARY}) - LOST_IN_GVISOR.keys())
 
 
 def mount(size: int, inodes: int, *options: str, fstype: str = "tmpfs") -> dict[str, object]:
@@ -72,6 +73,7 @@ RUNC_PROBE: dict[str, Any] = {
     "af_vsock": "EPERM",
     "af_alg": "EPERM",
     "read_pid1_mem": "EACCES",
+    "list_pid1_files": "EACCES",
     "ptrace_pid1": "EPERM",
     "io_uring": "EPERM",
     "keyctl": "EPERM",
@@ -83,6 +85,7 @@ RUNC_PROBE: dict[str, Any] = {
 }
 RUNSC_PROBE: dict[str, Any] = {
     **RUNC_PROBE,
+    "list_pid1_files": "ok",
     "outside_v4": "EHOSTUNREACH",
     "outside_v6": "EHOSTUNREACH",
     "write_root": "EACCES",
@@ -121,10 +124,11 @@ def test_a_box_of_runc_as_it_is_loses_nothing() -> None:
     assert not probe(RUNC_PROBE)
 
 
-def test_a_box_of_gvisor_as_it_is_loses_nothing_but_its_inode_limit() -> None:
+def test_a_box_of_gvisor_as_it_is_loses_its_inode_limit_and_its_runners_files() -> None:
     assert not box(RUNSC, GVISOR_SPEC, "runsc")
     assert box(RUNSC, SPEC, "runsc") == {Guarantee.INODES}
     assert not probe(RUNSC_PROBE, GVISOR_SPEC, "runsc")
+    assert probe(RUNSC_PROBE, SPEC, "runsc") == {Guarantee.PROTECTED_RUNNER}
 
 
 def test_runc_in_place_of_gvisor_has_no_kernel_boundary() -> None:
@@ -148,8 +152,8 @@ def test_a_newer_gvisor_names_itself() -> None:
         ("gid", 0, Guarantee.OWN_UID),
         ("groups", [UID, 27], Guarantee.OWN_UID),
         ("groups", None, Guarantee.OWN_UID),
-        ("dumpable", 1, Guarantee.OWN_UID),
-        ("dumpable", False, Guarantee.OWN_UID),
+        ("dumpable", 1, Guarantee.PROTECTED_RUNNER),
+        ("dumpable", False, Guarantee.PROTECTED_RUNNER),
         ("caps>eff", 1, Guarantee.NO_CAPABILITIES),
         ("caps>bnd", 0x1FF, Guarantee.NO_CAPABILITIES),
         ("caps>amb", None, Guarantee.NO_CAPABILITIES),
@@ -206,7 +210,8 @@ def test_a_box_that_does_not_hold_loses_just_that(path: str, value: object, lost
         ("marker", None, Guarantee.READONLY_SKILLS),
         ("setuid0", "ok", Guarantee.NO_CAPABILITIES),
         ("mount", 0, Guarantee.NO_CAPABILITIES),
-        ("read_pid1_mem", "ok", Guarantee.OWN_UID),
+        ("read_pid1_mem", "ok", Guarantee.PROTECTED_RUNNER),
+        ("list_pid1_files", "ok", Guarantee.PROTECTED_RUNNER),
         *((name, "ok", Guarantee.SECCOMP) for name in ("io_uring", "keyctl", "bpf", "userfaultfd", "af_alg")),
         *((name, "EAFNOSUPPORT", Guarantee.SECCOMP) for name in ("af_packet", "af_vsock")),
         ("ptrace_pid1", "ESRCH", Guarantee.SECCOMP),

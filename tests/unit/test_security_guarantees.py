@@ -1,4 +1,4 @@
-"""The README's table of guarantees is what the engines say themselves."""
+"""The table of guarantees in SECURITY.md is what the engines say themselves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sandbox_skills.engines.bubblewrap.cgroup import CONTROLLERS, Hierarchy
 from sandbox_skills.engines.local import LocalEngine, LocalEngineOptions
 from sandbox_skills.spec import Guarantee
 
-README = Path(__file__).parents[2] / "README.md"
+SECURITY = Path(__file__).parents[2] / "SECURITY.md"
 
 INFO = {
     "OSType": "linux",
@@ -61,7 +61,7 @@ def table() -> str:
 
 def test_the_table_of_guarantees_is_what_engines_say() -> None:
     match = re.search(
-        r"<!-- guarantees -->\n(.*?)\n<!-- /guarantees -->", README.read_text(encoding="utf-8"), re.DOTALL
+        r"<!-- guarantees -->\n(.*?)\n<!-- /guarantees -->", SECURITY.read_text(encoding="utf-8"), re.DOTALL
     )
     assert match is not None
     assert match[1] == table()
