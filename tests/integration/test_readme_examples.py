@@ -61,6 +61,8 @@ def run(argv: list[str], program: Program, **environ: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(120)  # several commands, each a process of its own
 @pytest.mark.parametrize("name", [name for name, (language, _) in EXAMPLES.items() if language == "console"])
 def test_every_line_of_a_console_example_works(name: str, program: Program, checkout: Path) -> None:
     lines = re.findall(r"^\$ (.+)$", EXAMPLES[name][1], re.MULTILINE)
