@@ -5,8 +5,9 @@ The names below are the library; they are imported when first used, so that impo
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from sandbox_skills.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from sandbox_skills.controller.client_options import ClientOptions, RetryPolicy
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from sandbox_skills.toolsets.provider import SdkTool, SkillsProvider
     from sandbox_skills.wiring import Live, opened
     from sandbox_skills.wiring.tools import create_skills_provider
+    from sandbox_skills.workspace.choices import SessionPolicy
     from sandbox_skills.workspace.input_refs import InputRef
     from sandbox_skills.workspace.inputs import Input
     from sandbox_skills.workspace.interactive import (
@@ -49,7 +51,6 @@ if TYPE_CHECKING:
         InteractivePrograms,
         Poll,
     )
-    from sandbox_skills.workspace.kept_session import SessionPolicy
     from sandbox_skills.workspace.live_output import LiveOutput, OutputChunk, OutputGap
     from sandbox_skills.workspace.live_session import LiveSession
     from sandbox_skills.workspace.manager import (
@@ -97,7 +98,7 @@ _HOMES = {
     "workspace.input_refs": ("InputRef",),
     "workspace.inputs": ("Input",),
     "workspace.interactive": ("Interaction", "InteractiveProgram", "InteractivePrograms", "Poll"),
-    "workspace.kept_session": ("SessionPolicy",),
+    "workspace.choices": ("SessionPolicy",),
     "workspace.live_output": ("LiveOutput", "OutputChunk", "OutputGap"),
     "workspace.live_session": ("LiveSession",),
     "workspace.manager": (
@@ -115,8 +116,6 @@ _HOMES = {
     "workspace.sessions": ("SessionManager",),
     "workspace.snapshot": ("Snapshot",),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
 __all__ = [
     "Argv",
     "BlockingSkillsProvider",
@@ -180,8 +179,4 @@ __all__ = [
     "opened",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+__getattr__ = lazy_names(__name__, _HOMES)

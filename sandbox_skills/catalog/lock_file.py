@@ -9,7 +9,6 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from sandbox_skills.catalog.pins import parse_pins, render_pins
 from sandbox_skills.catalog.regular_file import read_regular
 from sandbox_skills.catalog.skill_file import Stamp, settled, stamp_of
 from sandbox_skills.directories import disk_failed, make_private
@@ -65,6 +64,8 @@ class LockFile:
         try:
             now, stamp = time.time_ns(), stamp_of(self.path.stat())
             if stamp != self._stamp:
+                from sandbox_skills.catalog.pin_text import parse_pins  # noqa: PLC0415  # most users pin nothing
+
                 self._pins = parse_pins(read_regular(self.path, MAX_BYTES))
                 # A file that was written just now may change again under the same stamp.
                 self._stamp = stamp if settled(stamp, now) else None
@@ -84,6 +85,8 @@ class LockFile:
             with self._lock, exclusive(self.path.parent):
                 pins = list(self._read())
                 yield pins
+                from sandbox_skills.catalog.pin_text import render_pins  # noqa: PLC0415  # likewise
+
                 self._write(render_pins(pins))
                 self._stamp = None
         except OSError as error:

@@ -18,8 +18,9 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal
 
+from sandbox_skills.controller.defaults import DEFAULT_STEPS
 from sandbox_skills.controller.history import call_output, user_message, without_calls
-from sandbox_skills.controller.stops import DEFAULT_STEPS, Progress, after_steps, first_reason
+from sandbox_skills.controller.stops import Progress, after_steps, first_reason
 from sandbox_skills.controller.turn import ModelCall, Usage
 
 if TYPE_CHECKING:

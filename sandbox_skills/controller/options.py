@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sandbox_skills.controller.defaults import CONCURRENCY, DEFAULT_STEPS, MAX_OUTPUT_TOKENS, MAX_TOOL_OUTPUT
 from sandbox_skills.controller.history import drop_old_outputs
 from sandbox_skills.controller.loop import Rules
-from sandbox_skills.controller.request import MAX_OUTPUT_TOKENS
 from sandbox_skills.controller.stops import (
-    DEFAULT_STEPS,
     after_cost,
     after_seconds,
     after_steps,
@@ -24,12 +23,6 @@ if TYPE_CHECKING:
     from sandbox_skills.controller.history import Trim
     from sandbox_skills.controller.request import ToolChoice
     from sandbox_skills.controller.stops import StopCondition
-
-MAX_TOOL_OUTPUT = 100_000
-"""Characters of one output that the model is given, about 25,000 tokens: more would push out what it works on."""
-
-CONCURRENCY = 8
-"""Calls of one answer at the same time: each may hold a sandbox."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from sandbox_skills.controller.defaults import MAX_OUTPUT_TOKENS
+
 if TYPE_CHECKING:
     from sandbox_skills.catalog.manifest_json import JsonObject, JsonValue
-
-MAX_OUTPUT_TOKENS = 16_384
-"""Always sent: providers reserve credit for the most a model could say, which is refused where it is not there."""
 
 MAX_CACHE_MARKS = 4
 """`cache_control` marks that Anthropic's models take in one request; they refuse a fifth."""

@@ -10,9 +10,6 @@ from sandbox_skills.controller.turn import Usage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-DEFAULT_STEPS = 10
-"""Answers with calls in one run: more than a task of skills takes, and few enough to notice a lost model."""
-
 
 @dataclass(frozen=True, slots=True)
 class Progress:

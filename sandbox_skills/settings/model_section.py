@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 from pydantic import BeforeValidator, Field, SecretStr
 
 from sandbox_skills.controller.client_options import ClientOptions, RetryPolicy, WireName
-from sandbox_skills.controller.options import CONCURRENCY, MAX_TOOL_OUTPUT, ControllerOptions
-from sandbox_skills.controller.request import MAX_OUTPUT_TOKENS, NamedTool
-from sandbox_skills.controller.stops import DEFAULT_STEPS
+from sandbox_skills.controller.defaults import CONCURRENCY, DEFAULT_STEPS, MAX_OUTPUT_TOKENS, MAX_TOOL_OUTPUT
 from sandbox_skills.settings.section import Count, Seconds, Section
 
 if TYPE_CHECKING:
     from sandbox_skills.catalog.manifest_json import JsonObject
+    from sandbox_skills.controller.options import ControllerOptions
 
 _CLIENT = ClientOptions()
 _RETRY = RetryPolicy()
@@ -84,6 +83,10 @@ class ModelSettings(Section):
 
     def controller_options(self, *, instructions: str = "") -> ControllerOptions:
         """Returns what is asked of the model; raises SettingsError where none is chosen."""
+        # What only sets values, as `list` does, needs no controller.
+        from sandbox_skills.controller.options import ControllerOptions  # noqa: PLC0415
+        from sandbox_skills.controller.request import NamedTool  # noqa: PLC0415
+
         choice = cast("Literal['auto']", self.tool_choice)
         return ControllerOptions(
             model=self.name or "",

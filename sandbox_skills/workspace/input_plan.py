@@ -12,6 +12,7 @@ import anyio.to_thread
 
 from sandbox_skills.errors import InputError
 from sandbox_skills.spec import WORKSPACE
+from sandbox_skills.workspace.choices import InputLimits
 from sandbox_skills.workspace.input_refs import (
     ArtifactSource,
     HostSource,
@@ -22,7 +23,7 @@ from sandbox_skills.workspace.input_refs import (
     source_name,
     target_path,
 )
-from sandbox_skills.workspace.inputs import Budget, FilePlan, Input, InputLimits, PlannedInputs, StagedInput
+from sandbox_skills.workspace.inputs import Budget, FilePlan, Input, PlannedInputs, StagedInput
 from sandbox_skills.workspace.paths import shown
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ import anyio.to_thread
 
 from sandbox_skills.errors import InputError, PathEscapeError
 from sandbox_skills.spec import MIB, WORKSPACE
+from sandbox_skills.workspace.choices import MAX_INPUT_FILES, InputLimits
 from sandbox_skills.workspace.input_refs import target_path
 from sandbox_skills.workspace.media_types import HEAD_BYTES, media_type
 from sandbox_skills.workspace.paths import box_path, open_inside, open_root, safe_file_name, shown
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
 
     from sandbox_skills.engines.base import Sandbox
-
-MAX_INPUT_FILES = 10_000
-"""Files of all inputs together: below the inodes of a default workspace."""
 
 CHUNK = MIB
 """Bytes read at once: most inputs are smaller, and cost one visit to a thread."""
@@ -40,15 +38,6 @@ class Input:
 
     source: Path
     to: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class InputLimits:
-    """Ceilings of what a run is given: files in all, bytes of one input, bytes in all."""
-
-    files: int = MAX_INPUT_FILES
-    input_bytes: int = 256 * MIB  # one input may fill the workspace, no more
-    total_bytes: int = 256 * MIB
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from sandbox_skills.errors import (
@@ -16,12 +16,11 @@ from sandbox_skills.errors import (
     SessionExpiredError,
     SessionLostError,
 )
-from sandbox_skills.spec import MIB
-from sandbox_skills.workspace.snapshot import SnapshotLimits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
 
+    from sandbox_skills.workspace.choices import SessionPolicy
     from sandbox_skills.workspace.manager import WorkspaceManager
     from sandbox_skills.workspace.session import Session
     from sandbox_skills.workspace.snapshot import Snapshot
@@ -35,24 +34,6 @@ State = Literal["opening", "open", "closed", "expired", "lost", "failed"]
 
 REST_SECONDS = 1.0
 """Without a run, after which a session may give its place to another: a call that has opened one begins sooner."""
-
-
-@dataclass(frozen=True, slots=True)
-class SessionPolicy:
-    """How long sessions last, in seconds, and what one takes at a time.
-
-    `serialise` lets a second run wait for its turn, `refuse` answers SessionBusyError. `parallel` runs both, as far
-    as the engine lets a box have several. Nothing waits for the end of an interactive program.
-    """
-
-    idle_seconds: float = 900.0  # a conversation that pauses longer has usually ended
-    max_age_seconds: float = 3600.0  # a working hour; what is to last longer goes on from a snapshot
-    concurrency: Literal["serialise", "refuse", "parallel"] = "serialise"
-    max_per_tenant: int = 16  # each holds a box: 8 GiB of memory at the usual limit
-    snapshot: SnapshotLimits = field(default_factory=SnapshotLimits)
-    kept_bytes: int = (
-        1024 * MIB
-    )  # what a tenant's expired sessions leave on the host's disk: four full workspaces
 
 
 @dataclass(frozen=True, slots=True)

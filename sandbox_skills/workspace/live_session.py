@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from sandbox_skills.engines.base import OutputSink
     from sandbox_skills.spec import TerminalSize
     from sandbox_skills.telemetry import AuditLog
+    from sandbox_skills.workspace.choices import SnapshotLimits
     from sandbox_skills.workspace.execution import Execution
     from sandbox_skills.workspace.interactive import InteractiveProgram, InteractivePrograms
     from sandbox_skills.workspace.kept_session import KeptSession, SessionInfo
     from sandbox_skills.workspace.request import RunRequest
     from sandbox_skills.workspace.result import RunResult
     from sandbox_skills.workspace.session import Session
-    from sandbox_skills.workspace.snapshot import Snapshot, SnapshotLimits
+    from sandbox_skills.workspace.snapshot import Snapshot
     from sandbox_skills.workspace.staging import StagedSkill
 
 

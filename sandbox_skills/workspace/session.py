@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sandbox_skills.catalog.pins import Pin
     from sandbox_skills.engines.base import OutputSink, Sandbox
     from sandbox_skills.spec import Ending, Outcome, TerminalSize
+    from sandbox_skills.workspace.choices import SnapshotLimits
     from sandbox_skills.workspace.execution import Execution
     from sandbox_skills.workspace.inputs import StagedInput
     from sandbox_skills.workspace.interactive import InteractiveProgram
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from sandbox_skills.workspace.ready import ReadyRun
     from sandbox_skills.workspace.request import RunRequest
     from sandbox_skills.workspace.run_audit import AuditedRun
-    from sandbox_skills.workspace.snapshot import Snapshot, SnapshotLimits
+    from sandbox_skills.workspace.snapshot import Snapshot
     from sandbox_skills.workspace.staging import StagedSkill
 
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Self
 
 from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.errors import QuotaError, SessionClosedError
-from sandbox_skills.workspace.kept_session import KeptSession, SessionPolicy
+from sandbox_skills.workspace.choices import SessionPolicy
+from sandbox_skills.workspace.kept_session import KeptSession
 from sandbox_skills.workspace.live_session import LiveSession
 from sandbox_skills.workspace.snapshot_folder import SnapshotFolder
 

@@ -15,6 +15,7 @@ import anyio.to_thread
 from sandbox_skills.engines.wire import plain
 from sandbox_skills.errors import OutputError, SnapshotError
 from sandbox_skills.spec import KIB, WORKSPACE, CollectLimits
+from sandbox_skills.workspace.choices import SnapshotLimits
 from sandbox_skills.workspace.grants import BoxGrants
 from sandbox_skills.workspace.in_box import change_mode, list_folders_and_links, remove_empty_folders
 from sandbox_skills.workspace.inputs import put_inputs
@@ -31,7 +32,7 @@ from sandbox_skills.workspace.snapshot_entries import (
     Link,
     read_listing,
 )
-from sandbox_skills.workspace.snapshot_tar import SnapshotLimits, TarWriter, plan_restore
+from sandbox_skills.workspace.snapshot_tar import TarWriter, plan_restore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from sandbox_skills.workspace.snapshot_entries import Entry
     from sandbox_skills.workspace.snapshot_tar import RestorePlan
 
-__all__ = ["Snapshot", "SnapshotLimits", "plan_restore", "restore_snapshot", "take_snapshot"]
+__all__ = ["Snapshot", "plan_restore", "restore_snapshot", "take_snapshot"]
 
 MAX_TOLD = 100
 """Entries that a snapshot says it lacks: as many as a collection tells."""

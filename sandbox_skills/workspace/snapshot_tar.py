@@ -22,20 +22,13 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from sandbox_skills.spec import FoundFile
+    from sandbox_skills.workspace.choices import SnapshotLimits
     from sandbox_skills.workspace.snapshot_entries import Entry
 
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _HEADER_BYTES = 12 * KIB
 """Most that tar adds to one entry: a header, and another with a path and a target that are as long as they can be."""
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotLimits:
-    """Ceilings of a snapshot, taken or restored: as much as a usual workspace holds. Folders and links are files."""
-
-    files: int = 16 * KIB
-    bytes: int = 256 * MIB
 
 
 class TarWriter:

@@ -12,7 +12,7 @@ from sandbox_skills.engines.fake import FakeEngine, FakeSandbox
 from sandbox_skills.engines.local import LocalEngine
 from sandbox_skills.errors import EngineUnavailableError
 from sandbox_skills.spec import Exited, Limits, SandboxSpec
-from sandbox_skills.workspace.kept_session import SessionPolicy
+from sandbox_skills.workspace.choices import SessionPolicy
 from sandbox_skills.workspace.manager import Argv, RunRequest, Services, WorkspaceManager
 from sandbox_skills.workspace.sessions import SessionManager
 from tests.boxes import kill

@@ -20,9 +20,10 @@ from sandbox_skills.errors import (
     SandboxSkillsError,
 )
 from sandbox_skills.spec import CollectLimits, Exited, Limits, Stopped
+from sandbox_skills.workspace.choices import InputLimits
 from sandbox_skills.workspace.input_plan import InputRules
 from sandbox_skills.workspace.input_refs import InputRef
-from sandbox_skills.workspace.inputs import Input, InputLimits
+from sandbox_skills.workspace.inputs import Input
 from sandbox_skills.workspace.manager import Argv, RunRequest, RunRules, Script, Services, WorkspaceManager
 from sandbox_skills.workspace.output_spec import KEPT_IN_WORKSPACE, OutputRequest, OutputSpec
 from sandbox_skills.workspace.report import NO_STORE

@@ -16,8 +16,8 @@ from sandbox_skills.engines.docker import DockerEngine, DockerEngineOptions
 from sandbox_skills.engines.pool import PooledEngine
 from sandbox_skills.errors import SandboxSkillsError
 from sandbox_skills.spec import MIB, Limits, SandboxLimits, SandboxSpec
+from sandbox_skills.workspace.choices import SessionPolicy
 from sandbox_skills.workspace.input_refs import InputRef
-from sandbox_skills.workspace.kept_session import SessionPolicy
 from sandbox_skills.workspace.manager import RunRequest, Services, Shell, WorkspaceManager
 from sandbox_skills.workspace.output_spec import OutputRequest
 from sandbox_skills.workspace.sessions import SessionManager

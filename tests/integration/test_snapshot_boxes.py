@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from sandbox_skills.spec import Command, Exited, SandboxSpec
-from sandbox_skills.workspace.snapshot import SnapshotLimits, restore_snapshot, take_snapshot
+from sandbox_skills.workspace.choices import SnapshotLimits
+from sandbox_skills.workspace.snapshot import restore_snapshot, take_snapshot
 
 if TYPE_CHECKING:
     from pathlib import Path

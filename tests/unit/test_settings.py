@@ -19,8 +19,7 @@ from sandbox_skills.errors import SettingsError
 from sandbox_skills.settings import Settings, load_settings, setting_names, user_config_file
 from sandbox_skills.settings.model import PATHS
 from sandbox_skills.spec import CollectLimits, Limits, SandboxLimits
-from sandbox_skills.workspace.inputs import InputLimits
-from sandbox_skills.workspace.kept_session import SessionPolicy
+from sandbox_skills.workspace.choices import InputLimits, SessionPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sandbox_skills import wiring
 from sandbox_skills.directories import Account
 from sandbox_skills.errors import EngineError, InputError
 from sandbox_skills.settings import load_settings
 from sandbox_skills.spec import Stopped
-from sandbox_skills.wiring import opened, sandbox_spec, store_root
+from sandbox_skills.wiring import live, opened, sandbox_spec, store_root
 from sandbox_skills.workspace.input_refs import InputRef
 from sandbox_skills.workspace.manager import Argv, RunRequest
 from sandbox_skills.workspace.output_spec import OutputRequest
@@ -137,8 +136,8 @@ class TestPlaceOfTheStore:
     def _alice(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("HOME", "/home/alice")
         monkeypatch.delenv("XDG_DATA_HOME", raising=False)
-        monkeypatch.setattr(wiring, "current_account", lambda: self.account)
-        monkeypatch.setattr(wiring, "neutral_directory", lambda _: self.neutral)
+        monkeypatch.setattr(live, "current_account", lambda: self.account)
+        monkeypatch.setattr(live, "neutral_directory", lambda _: self.neutral)
 
     def test_nobody_chose_one_so_it_is_where_it_tells_no_name(self) -> None:
         assert store_root(load_settings({}, environ={})) == self.neutral / "store"
@@ -146,7 +145,7 @@ class TestPlaceOfTheStore:
     def test_where_there_is_no_such_place_it_is_in_the_data_directory(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(wiring, "neutral_directory", lambda _: None)
+        monkeypatch.setattr(live, "neutral_directory", lambda _: None)
         assert store_root(load_settings({}, environ={})) == Path(
             "/home/alice/.local/share/sandbox-skills/store"
         )

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox_skills.catalog import Changes, LockFile, Pin
-from sandbox_skills.catalog.pins import changed_since, compare, parse_pins, render_pins
+from sandbox_skills.catalog.pin_text import parse_pins, render_pins
+from sandbox_skills.catalog.pins import changed_since, compare
 from sandbox_skills.errors import EngineError, SettingsError
 
 if TYPE_CHECKING:

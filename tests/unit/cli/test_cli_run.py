@@ -261,7 +261,7 @@ def test_no_command_starts_boxes_ahead(cli: Cli, monkeypatch: pytest.MonkeyPatch
             super().__init__(engine, spec, size=size, max_age_seconds=max_age_seconds)
 
     monkeypatch.setenv("SANDBOX_SKILLS_POOL__SIZE", "4")
-    monkeypatch.setattr("sandbox_skills.wiring.PooledEngine", Recorded)
+    monkeypatch.setattr("sandbox_skills.wiring.live.PooledEngine", Recorded)
     assert cli(*FAKE, "--", "true").code == 0
     assert cli("--engine", "fake", "gc").code == 0
     assert sizes == [0, 0]

@@ -24,7 +24,7 @@ from sandbox_skills.toolsets.arguments import Arguments, read_arguments, schema_
 from sandbox_skills.toolsets.base import CallContext, Conversation, ToolCall
 from sandbox_skills.toolsets.offered import OfferedSkills
 from sandbox_skills.toolsets.skill_runs import SkillRuns, workspace_name
-from sandbox_skills.workspace.kept_session import SessionPolicy
+from sandbox_skills.workspace.choices import SessionPolicy
 from sandbox_skills.workspace.manager import Argv, RunRequest, Script, Shell, WorkspaceManager
 from sandbox_skills.workspace.sessions import SessionManager
 from sandbox_skills.workspace.staging import SkillStore

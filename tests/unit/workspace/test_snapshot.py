@@ -19,10 +19,10 @@ from sandbox_skills.engines.fake import FakeEngine
 from sandbox_skills.errors import EngineError, OutputError, SnapshotError
 from sandbox_skills.spec import WORKSPACE, CollectLimits, FoundFile, SandboxSpec
 from sandbox_skills.spec import Collection as Collected
+from sandbox_skills.workspace.choices import SnapshotLimits
 from sandbox_skills.workspace.outputs import MemorySink
 from sandbox_skills.workspace.snapshot import (
     Snapshot,
-    SnapshotLimits,
     plan_restore,
     restore_snapshot,
     take_snapshot,
