@@ -19,8 +19,8 @@ from sandbox_skills.toolsets.base import CallContext, Conversation
 from sandbox_skills.toolsets.offered import OfferedSkills
 from sandbox_skills.toolsets.skill_runs import EMPTIED, SkillRuns, workspace_name
 from sandbox_skills.workspace import kept_session
+from sandbox_skills.workspace.choices import SessionPolicy
 from sandbox_skills.workspace.inputs import Input
-from sandbox_skills.workspace.kept_session import SessionPolicy
 from sandbox_skills.workspace.manager import Argv, RunRequest, WorkspaceManager
 from sandbox_skills.workspace.request import Shell
 from sandbox_skills.workspace.sessions import SessionManager
