@@ -36,37 +36,40 @@ that a skill which swaps a directory for a link gets an error instead of a file 
 the runner kills all and exits with 3. It exits with 0 when the host closes the channel.
 """
 # ruff: noqa: PTH100, PTH108, PTH110, PTH118, PTH116, PTH119, PTH123, PTH208
-# No pathlib, typing, dataclasses or socket: together they would add half to the start of every box.
+# No pathlib, typing, dataclasses or socket: together they would add half to the start of every box. Nor json, signal
+# and enum, nor re before it is needed, which took a quarter of it (measured): what they stand on is enough.
 
 from __future__ import annotations
 
+import _json
 import ctypes
 import errno
 import fcntl
 import gc
-import json
 import math
 import os
-import re
 import resource
 import select
-import signal
 import stat
 import struct
 import sys
 import time
 from collections import deque
 from contextlib import contextmanager, suppress
-from enum import IntEnum
 from functools import lru_cache, partial
 from itertools import accumulate, chain, islice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
+    import signal
     import subprocess
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from types import FrameType
     from typing import Any, Never
+
+if not TYPE_CHECKING:
+    import _signal as signal
 
 # --- Protocol: spelt again from sandbox_skills/engines/wire.py, compared by a test ----------------------------------
 
@@ -79,8 +82,8 @@ INITIAL_CREDIT = 4 * 1024 * 1024
 STDIN_WINDOW = 1024 * 1024
 
 
-class Kind(IntEnum):
-    """Every frame there is; the host's are below 64."""
+class Kind:
+    """Every frame there is, by number; the host's are below 64."""
 
     PING = 1
     PREPARE = 2
@@ -226,12 +229,43 @@ def refusal(error: Exception) -> Refused:
     return Refused("failed", f"{type(error).__name__}: {error}")
 
 
-encode_json = json.JSONEncoder(separators=(",", ":")).encode
+class JsonRules:
+    """What the scanner of `_json` wants to know: the rules that `json.loads` has."""
+
+    strict = True
+    object_hook = object_pairs_hook = None
+    parse_float = parse_constant = float
+    parse_int = int
+    memo: dict[str, str] = {}  # noqa: RUF012  the scanner empties it
+
+
+def not_json(value: object) -> object:
+    """Refuses what JSON has no word for."""
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+rules: Any = JsonRules
+scan_json = _json.make_scanner(rules)
+encode_json = _json.make_encoder(
+    None, not_json, _json.encode_basestring_ascii, None, ":", ",", False, False, True
+)
 
 
 def pack(value: Mapping[str, object]) -> bytes:
     """Returns a JSON payload, in ASCII, so that a name that is no text cannot break it."""
-    return encode_json(value).encode()
+    return "".join(encode_json(value, 0)).encode()
+
+
+def unpack(payload: bytes) -> object:
+    """Returns what a JSON payload without spaces around it says; raises ValueError, RecursionError."""
+    text = payload.decode()
+    try:
+        value, end = scan_json(text, 0)
+    except (StopIteration, SystemError):  # it has no error of its own while `json` is not loaded
+        raise ValueError("the payload is not JSON") from None
+    if end != len(text):
+        raise ValueError("the payload has more than one value")
+    return value
 
 
 class Fields:
@@ -239,7 +273,7 @@ class Fields:
 
     def __init__(self, payload: bytes) -> None:
         try:
-            self._values: dict[str, Any] = json.loads(payload) if payload else {}
+            self._values: Any = unpack(payload) if payload else {}
         except (ValueError, RecursionError):
             raise Refused("bad_request", "the payload is not JSON") from None
         if type(self._values) is not dict:
@@ -346,7 +380,7 @@ class Channel:
         for descriptor in (source, sink):
             os.set_blocking(descriptor, False)
 
-    def send(self, kind: Kind, ref: int, payload: bytes = b"") -> None:
+    def send(self, kind: int, ref: int, payload: bytes = b"") -> None:
         """Queues a frame; header and payload stay apart, so that nothing is copied."""
         self._outgoing.append(HEADER.pack(kind, ref, len(payload)))
         if payload:
@@ -383,7 +417,7 @@ class Channel:
         self._incoming += memoryview(buffer)[:count]
         return count > 0
 
-    def frames(self) -> Iterator[tuple[Kind, int, bytes]]:
+    def frames(self) -> Iterator[tuple[int, int, bytes]]:
         """Yields the frames that are complete; raises BrokenChannelError for one that may not be."""
         offset = 0
         try:
@@ -401,13 +435,12 @@ class Channel:
             del self._incoming[:offset]
 
     @staticmethod
-    def _checked(number: int, length: int) -> Kind:
+    def _checked(number: int, length: int) -> int:
         if not Kind.PING <= number <= Kind.SIGNAL:
             raise BrokenChannelError(f"unknown frame kind {number}")
-        kind = Kind(number)
-        if length > (MAX_DATA if kind in RAW else MAX_JSON):
-            raise BrokenChannelError(f"{kind.name} frame of {length} bytes")
-        return kind
+        if length > (MAX_DATA if number in RAW else MAX_JSON):
+            raise BrokenChannelError(f"frame of kind {number} of {length} bytes")
+        return number
 
 
 # --- Files ----------------------------------------------------------------------------------------------------------
@@ -638,7 +671,7 @@ class Credit:
 class Transfer:
     """A GET or COLLECT under way: frames drawn one by one; None among them gives up the turn."""
 
-    def __init__(self, frames: Iterator[tuple[Kind, bytes] | None], credit: Credit) -> None:
+    def __init__(self, frames: Iterator[tuple[int, bytes] | None], credit: Credit) -> None:
         self._frames = frames
         self._credit = credit
         self.starved = False
@@ -664,7 +697,7 @@ class Transfer:
         return True
 
 
-def download(descriptor: int, max_bytes: int, credit: Credit) -> Iterator[tuple[Kind, bytes] | None]:
+def download(descriptor: int, max_bytes: int, credit: Credit) -> Iterator[tuple[int, bytes] | None]:
     """Yields the frames of a GET and closes the file. What is added to the file meanwhile is not sent."""
     try:
         size = os.fstat(descriptor).st_size
@@ -680,20 +713,24 @@ def download(descriptor: int, max_bytes: int, credit: Credit) -> Iterator[tuple[
 
 # --- Collection -----------------------------------------------------------------------------------------------------
 
-GLOB_PIECE = re.compile(r"\*+|\?|\[!?+\]?+[^\]]*\]|.", re.DOTALL)
-CLASS_ITEM = re.compile(r"(.)-(.)|(.)", re.DOTALL)
+GLOB_PIECE = r"\*+|\?|\[!?+\]?+[^\]]*\]|."
+CLASS_ITEM = r"(.)-(.)|(.)"
 
 
 def _class_regex(body: str) -> str:
+    import re  # noqa: PLC0415  most boxes collect nothing
+
     negated = body.startswith("!")
     items = (
         f"{re.escape(match[1])}-{re.escape(match[2])}" if match[1] else re.escape(match[3])
-        for match in CLASS_ITEM.finditer(body[negated:])
+        for match in re.finditer(CLASS_ITEM, body[negated:], re.DOTALL)
     )
     return f"[{'^' if negated else ''}{''.join(items)}]"
 
 
 def _piece_regex(piece: str) -> str:
+    import re  # noqa: PLC0415  as above
+
     if piece == "?":
         return "."
     if len(piece) > 1 and piece[0] == "[":
@@ -706,8 +743,10 @@ def segment_regex(segment: str) -> re.Pattern[str]:
 
     That is enough to find a match where there is one, and keeps the time linear for a hostile pattern.
     """
+    import re  # noqa: PLC0415  as above
+
     between = [""]
-    for piece in GLOB_PIECE.findall(segment):
+    for piece in re.findall(GLOB_PIECE, segment, re.DOTALL):
         if piece[0] == "*":
             between.append("")
         else:
@@ -732,13 +771,13 @@ if TYPE_CHECKING:
 def compile_pattern(pattern: str) -> Steps:
     """Returns a pattern as the segments that a path has to pass; raises Refused for one that cannot be read."""
     steps = tuple(_segment(name) for name in segments(pattern))
-    return (*steps, re.compile(".*", re.DOTALL)) if steps[-1] is DEEP else steps
+    return (*steps, segment_regex("*")) if steps[-1] is DEEP else steps
 
 
 def _segment(name: str) -> Segment:
     if name == "**":
         return DEEP
-    return segment_regex(name) if re.search(r"[*?\[]", name) else name
+    return segment_regex(name) if any(sign in name for sign in "*?[") else name
 
 
 def advance(patterns: Iterable[Steps], name: str) -> set[Steps]:
@@ -750,10 +789,10 @@ def advance(patterns: Iterable[Steps], name: str) -> set[Steps]:
         if not steps:
             continue
         head, rest = steps[0], steps[1:]
-        if head is DEEP:
+        if head is None:  # which DEEP is
             ahead.add(steps)
             waiting.append(rest)
-        elif head == name or (isinstance(head, re.Pattern) and head.fullmatch(name)):
+        elif head == name if isinstance(head, str) else head.fullmatch(name):
             ahead.add(rest)
     return ahead
 
@@ -846,7 +885,7 @@ class Collection:
         self._folder = OpenFolder(workspace)
         self._batch = Batch()
 
-    def frames(self) -> Iterator[tuple[Kind, bytes] | None]:
+    def frames(self) -> Iterator[tuple[int, bytes] | None]:
         """Yields FILES and DATA, many small files or one large one at a time, then END."""
         with self._workspace.directory(()) as root:
             yield from self._walk(root, "", self._patterns, 0)
@@ -918,7 +957,7 @@ class Collection:
         else:
             self._found.append(path)
 
-    def _send(self, path: str) -> Iterator[tuple[Kind, bytes] | None]:
+    def _send(self, path: str) -> Iterator[tuple[int, bytes] | None]:
         if self._sent >= self._limits.files:
             self._leave(path, "collected_files")
             return
@@ -936,7 +975,7 @@ class Collection:
 
     def _send_open(
         self, path: str, descriptor: int, status: os.stat_result
-    ) -> Iterator[tuple[Kind, bytes] | None]:
+    ) -> Iterator[tuple[int, bytes] | None]:
         take = min(status.st_size, self._limits.file_bytes)
         if take > self._bytes_left:
             self._leave(path, "collected_bytes")
@@ -953,7 +992,7 @@ class Collection:
         for data in self._credit.read(descriptor, take):
             yield (Kind.DATA, data) if data else None
 
-    def _send_batch(self) -> Iterator[tuple[Kind, bytes] | None]:
+    def _send_batch(self) -> Iterator[tuple[int, bytes] | None]:
         batch, self._batch = self._batch, Batch()
         if batch.rows:
             yield Kind.FILES, pack({"files": batch.rows})
@@ -1537,7 +1576,7 @@ TERMIOS_BYTES = 64
 class Stream:
     """One output of a program: the first `limit` bytes go to the host, the rest is counted."""
 
-    def __init__(self, kind: Kind, descriptor: int, limit: int) -> None:
+    def __init__(self, kind: int, descriptor: int, limit: int) -> None:
         self.kind = kind
         self.descriptor = descriptor
         self.total = 0
@@ -1841,7 +1880,8 @@ def mount_facts(paths: Iterable[str]) -> dict[str, object]:
         left, _, right = line.partition(" - ")
         point, options = left.split()[4:6]
         fstype, _, extra = right.split(" ", 2)
-        unescaped = re.sub(r"\\(\d{3})", lambda match: chr(int(match[1], 8)), point)
+        first, *escapes = point.split("\\")  # each is three octal digits and what follows
+        unescaped = first + "".join(chr(int(text[:3], 8)) + text[3:] for text in escapes)
         named = {*options.split(","), *extra.split(",")}
         mounts.append((unescaped, fstype, {option for option in named if "/" not in option}))
     return {path: _mount_of(path, mounts) for path in paths}
@@ -2078,6 +2118,8 @@ class Probe:
         except subprocess.TimeoutExpired:
             child.kill()
             return None
+        import re  # noqa: PLC0415  as above
+
         found = re.search(rb"\d+(\.\d+)+", output)
         return found[0].decode() if found else None
 
@@ -2222,7 +2264,7 @@ class Runner:
         self._tidied = True
         self._reaper = Reaper(self._catch_signals(), self._on_death)
         self._watch(channel.source, select.EPOLLIN, self._on_channel)
-        self._handlers: dict[Kind, Callable[[int, bytes], None]] = {
+        self._handlers: dict[int, Callable[[int, bytes], None]] = {
             Kind.PING: self._ping,
             Kind.PREPARE: self._prepare,
             Kind.RUN: self._run,
@@ -2349,7 +2391,7 @@ class Runner:
         for kind, ref, payload in self._channel.frames():
             self._handle(kind, ref, payload)
 
-    def _handle(self, kind: Kind, ref: int, payload: bytes) -> None:
+    def _handle(self, kind: int, ref: int, payload: bytes) -> None:
         try:
             self._handlers[kind](ref, payload)
         except BrokenChannelError:
