@@ -104,7 +104,7 @@ def test_the_dead_are_buried(init: Host) -> None:
 
 
 def test_memory_and_cpu_of_orphans_count(init: Host) -> None:
-    spin = "/usr/bin/python3 -c 'import time\nwhile time.process_time() < 0.3: pass\nopen(\"spun\", \"w\")'"
+    spin = '/usr/bin/python3 -c \'import time\nwhile time.process_time() < 0.3: pass\nopen("spun", "w")\''
     assert init.shell(f"(setsid {spin} &); until test -e spun; do sleep 0.05; done").ended["cpu"] >= 0.3
 
 
