@@ -12,7 +12,14 @@ from mcp import Client, StdioServerParameters, types
 if TYPE_CHECKING:
     from tests.conftest import Program
 
-pytestmark = [pytest.mark.anyio, pytest.mark.docker]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.docker,
+    pytest.mark.slow,
+    pytest.mark.timeout(
+        90
+    ),  # the client waits for a program that imports the library of MCP on a busy machine
+]
 
 
 @pytest.fixture
