@@ -247,6 +247,8 @@ class Session:
             )
             report = await save_outputs(files, plan, report, saving)
             annotate(current, files=len(report.output_files), saved=len(report.artifacts))
+            if current.is_recording():  # megabytes would be counted for nobody
+                annotate(current, bytes=sum(len(file.content.encode()) for file in report.output_files))
         return files, report
 
 

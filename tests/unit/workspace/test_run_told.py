@@ -215,7 +215,12 @@ class TestSpans:
             "workspace.stage.inputs": {**about, "sandbox_skills.bytes": 1},
             "workspace.run": {**about, "sandbox_skills.ending": "exited 0", "sandbox_skills.bytes": 5},
             "workspace.collect": {**about, "sandbox_skills.bytes": 5, "sandbox_skills.files": 1},
-            "workspace.inline": {**about, "sandbox_skills.files": 1, "sandbox_skills.saved": 1},
+            "workspace.inline": {
+                **about,
+                "sandbox_skills.files": 1,
+                "sandbox_skills.saved": 1,
+                "sandbox_skills.bytes": 5,
+            },
             "workspace.cleanup": {},
         }
 
