@@ -10,7 +10,7 @@ TARGET ?= slim
 export SANDBOX_SKILLS_DATA_DIR ?= $(CURDIR)/$(DATA)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup docker docker-stop image bubblewrap gvisor demo fmt lint type layers check test unit redteam bench bench-check lock clean
+.PHONY: help setup docker docker-stop image bubblewrap gvisor demo fmt lint type layers check test unit redteam bench bench-check fuzz lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -79,6 +79,16 @@ bench: image bubblewrap ## Measure, and compare with the figures that must be re
 
 bench-check: image bubblewrap ## Measure, and fail where a ratio is a quarter worse than it must be
 	$(BIN)/python -m tests.bench --check
+
+MINUTES ?= 4
+
+# The fuzzer is large and for this alone: it is no part of the environment.
+.state/fuzz/lib/.ready: tests/fuzz/requirements.txt | .venv/.ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --upgrade --target $(@D) -r $<
+	@touch $@
+
+fuzz: setup .state/fuzz/lib/.ready ## Give what reads frames and archives bytes that reach new lines of it (MINUTES=4)
+	PYTHONPATH=.state/fuzz/lib $(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
 lock: setup ## Pin the dependencies again, without any index address
 	$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --extra dev --extra mcp --extra serve --extra test --strip-extras --no-header \
