@@ -22,8 +22,9 @@ from sandbox_skills.errors import RunnerProtocolError, SandboxSkillsError, Snaps
 from sandbox_skills.install.limits import FetchLimits
 from sandbox_skills.install.unpack import unpack
 from sandbox_skills.spec import KIB, CollectLimits, Limits
+from sandbox_skills.workspace.choices import SnapshotLimits
 from sandbox_skills.workspace.outputs import MemorySink
-from sandbox_skills.workspace.snapshot_tar import SnapshotLimits, plan_restore
+from sandbox_skills.workspace.snapshot_tar import plan_restore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
