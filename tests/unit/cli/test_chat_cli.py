@@ -204,6 +204,47 @@ def test_a_conversation_on_a_terminal(program: Program, server: ModelServer) -> 
     assert said == ["first", "second", "third"]
 
 
+@pytest.fixture
+def asking(tmp_path: Path) -> Path:
+    """Settings whose policy wants a person's word on every call."""
+    config = tmp_path / "asking.yaml"
+    config.write_text("policy:\n  default:\n    needs_approval: always\n")
+    return config
+
+
+def test_nobody_to_ask_ends_the_run_and_says_how_to_allow(
+    cli: Cli, server: ModelServer, skill: Path, asking: Path
+) -> None:
+    server.script(Say([call("use_skill", USE, "c1")]))
+    done = cli("--config", str(asking), "--skills", str(skill.parent), "chat", "Do it.")
+    assert done.code != 0
+    assert "needs the user's approval" in done.err
+    assert "--approve" in done.err
+    assert len(server.bodies) == 1
+
+
+def test_approve_allows_every_call(cli: Cli, server: ModelServer, skill: Path, asking: Path) -> None:
+    server.script(Say([call("use_skill", USE, "c1")]), DONE)
+    done = cli("--config", str(asking), "--skills", str(skill.parent), "chat", "Do it.", "--approve")
+    assert done.code == 0, done.err
+    assert "└ use_skill" in done.err
+    assert "refused" not in outputs(server.bodies[1])["c1"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(("answer", "runs"), [("y", True), ("n", False), ("", False)])
+def test_a_call_is_asked_for_on_a_terminal(
+    program: Program, server: ModelServer, skill: Path, asking: Path, *, answer: str, runs: bool
+) -> None:
+    server.script(Say([call("use_skill", USE, "c1")]), DONE)
+    given = ("Do it.", "--config", str(asking), "--skills", str(skill.parent))
+    code, shown = talk_on_terminal(program, server, *given, keys=[("? [y/N]", f"{answer}\r")])
+    assert code == 0, shown
+    assert ("└ use_skill" in shown) is runs
+    assert "c1" in outputs(server.bodies[1])
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(60)
 def test_an_interrupt_ends_the_run_and_not_the_conversation(program: Program, server: ModelServer) -> None:
