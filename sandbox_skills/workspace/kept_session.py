@@ -301,6 +301,8 @@ class KeptSession:
             self._state = reason
             self._changed.set()
         elif self._task is not None and self._state in {"opening", "expired"}:
+            if self._state == "opening":
+                self._state = reason  # whoever opens it from now on gets another one
             self._task.cancel()
         elif self._state == "opening":
             self._state = reason

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -107,6 +108,18 @@ async def test_one_conversation_too_many_takes_the_place_of_the_one_at_rest_whic
         assert len(engine.open_sandboxes) == 2
         back = await skill_runs.run(None, CAT, context("first"), tool="x")
         assert (back.outcome.stdout, back.notes) == (b"kept", ())
+
+
+async def test_a_call_after_one_that_was_cancelled_while_its_workspace_opened_has_a_workspace(
+    tmp_path: Path,
+) -> None:
+    async with runs(tmp_path) as (skill_runs, _):
+        first = asyncio.ensure_future(skill_runs.workspace(Conversation("c", tenant="t")))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.sleep(0)
+        assert (await skill_runs.run(None, TRUE, context(), tool="x")).outcome.ok
 
 
 async def test_no_conversation_that_works_loses_its_place(tmp_path: Path) -> None:
