@@ -250,14 +250,15 @@ def canary(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def host_untouched(request: pytest.FixtureRequest, canary: Path, store: SkillStore) -> Iterator[None]:
     """After each attack the host's file and its staged skills are as they were, and no box of bubblewrap's is left."""
     before = staged_bytes(store)
+    ours = request.node.get_closest_marker("bubblewrap") is not None
+    engine: BubblewrapEngine | None = request.getfixturevalue("bubblewrap_engine") if ours else None
+    boxes = abandoned_boxes(engine)
     yield
     assert canary.read_text(encoding="ascii") == "untouched"
     assert [path.name for path in canary.parent.iterdir()] == ["canary"]
     after = staged_bytes(store)
     assert {path: after.get(path) for path in before} == before
-    if request.node.get_closest_marker("bubblewrap") is not None:
-        engine: BubblewrapEngine = request.getfixturevalue("bubblewrap_engine")
-        assert abandoned_boxes(engine) == set()
+    assert abandoned_boxes(engine) <= boxes
 
 
 def staged_bytes(store: SkillStore) -> dict[str, bytes]:
@@ -265,9 +266,10 @@ def staged_bytes(store: SkillStore) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in store.mount_dir.rglob("*") if path.is_file()}
 
 
-def abandoned_boxes(engine: BubblewrapEngine) -> set[str]:
+def abandoned_boxes(engine: BubblewrapEngine | None) -> set[str]:
     """The boxes of this engine that have a cgroup and no process, so that nobody ends them."""
-    assert engine._instance is not None
+    if engine is None or engine._instance is None:
+        return set()
     mine = [box for box in leftovers(hierarchies()) if box.instance == engine._instance.id]
     return {box.id for box in mine if not any(map(members, box.groups))}
 
