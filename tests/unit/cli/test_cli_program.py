@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.conftest import Program
 
 RATIOS = {"--help": 15, "list": 40}
-"""Most processor time, in that of an interpreter that does nothing. Measured on a busy machine of two cores: 7 to 12 for
+"""Most processor time, in that of an interpreter that does nothing. On a busy machine of two cores it was 7 to 12 for
 `--help`, 25 to 40 for `list`, the bounds are at the upper end; what each imports is the sharper test."""
 
 HEAVY = ("docker", "httpx", "jsonschema", "mcp", "openai", "asyncio", "anyio", "sqlite3", "pydantic_settings")
