@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import platformdirs
 from pydantic import BaseModel, BeforeValidator, Field, SecretStr, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from sandbox_skills.artifacts.store import DAY_SECONDS, ArtifactQuota, RetentionPolicy
 from sandbox_skills.catalog.scan import MAX_DIRECTORIES
@@ -198,8 +199,10 @@ class ArtifactsSettings(Section):
     max_bytes: Size = _ARTIFACTS.bytes
 
 
-class Settings(Section):
+class Settings(BaseSettings):
     """Every setting. Building one reads nothing but its arguments; `load_settings` reads the user's word."""
+
+    model_config = SettingsConfigDict(extra="forbid", frozen=True)
 
     data_dir: AbsolutePath = Field(default_factory=default_data_dir)
     engine: Literal["docker", "bubblewrap", "local", "fake"] = "docker"
@@ -228,6 +231,19 @@ class Settings(Section):
     def sections(cls) -> frozenset[str]:
         """Returns the names that have settings below them."""
         return frozenset(name.split(".")[0] for name in setting_names(cls) if "." in name)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Leaves only the arguments: the library's own sources name neither line nor near match."""
+        del settings_cls, env_settings, dotenv_settings, file_secret_settings
+        return (init_settings,)
 
     @model_validator(mode="after")
     def _isolation_accepted(self) -> Self:
