@@ -113,6 +113,7 @@ def test_what_cannot_start_ends_as_in_a_shell_and_leaves_nothing(
     host: Host, argv: list[str], cwd: str | None, code: int, message: bytes
 ) -> None:
     def descriptors() -> int:
+        host.ask(Kind.PING)  # when that is answered, the pipes of the next run are made
         return len(list((host.workspace / f"/proc/{host.process.pid}/fd").iterdir()))
 
     host.run("true")
@@ -126,6 +127,7 @@ def test_what_cannot_start_ends_as_in_a_shell_and_leaves_nothing(
 
 def test_one_terminal_after_another_leaves_no_descriptor(host: Host) -> None:
     def descriptors() -> int:
+        host.ask(Kind.PING)  # when that is answered, the pipes of the next run are made
         return len(list((host.workspace / f"/proc/{host.process.pid}/fd").iterdir()))
 
     host.run("true")
