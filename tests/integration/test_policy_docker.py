@@ -81,6 +81,8 @@ def test_a_secret_of_the_command_line_is_shown_nowhere(program: Program) -> None
     assert (done.stdout, done.stderr.splitlines()[0]) == ("[redacted]\n", "[redacted]")
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(60)
 def test_a_list_of_commands_is_not_got_round(program: Program, skills: Path) -> None:
     policy = "{default: {commands: {allow: [echo, wc, cp, chmod, mkdir]}}}"
 
