@@ -597,6 +597,7 @@ class TestAudit:
             "limits_hit": (),
             "ending": {"kind": "exited", "code": 0},
             "code": "",
+            "seccomp": box.session.sandbox.seccomp,
         }
 
     async def test_runs_that_fail_are_stopped_or_refused_give_one_event_each(self, box: Opened) -> None:
