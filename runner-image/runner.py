@@ -2665,6 +2665,7 @@ class Runner:
         self._unwatch(probe.descriptor)
         probe.close()
         del self._probes[probe.ref]
+        self._tidied = False  # what it tried may have been counted
 
 
 # --- Start ----------------------------------------------------------------------------------------------------------

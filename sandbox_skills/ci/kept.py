@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from sandbox_skills.errors import OutputError
-from sandbox_skills.workspace.host_file import InTheWayError, PartialFile
+from sandbox_skills.workspace.host_file import InTheWayError, write_whole
 from sandbox_skills.workspace.paths import open_root
 from sandbox_skills.workspace.upload_names import upload_names
 
@@ -30,7 +30,7 @@ def keep(folder: Path, results: Sequence[TrialResult]) -> tuple[Path, ...]:
         with open_root(folder.resolve()) as root:
             for name, result in zip(names, results, strict=True):
                 for path, data in _files(result):
-                    _write(root, PurePosixPath(name) / path, data)
+                    write_whole(root, PurePosixPath(name) / path, data)
     except (InTheWayError, OSError) as error:
         raise OutputError(f"{folder}: what failed cases left cannot be kept there: {error}") from error
     return tuple(folder / name for name in names)
@@ -53,16 +53,6 @@ def _files(result: TrialResult) -> Iterator[tuple[PurePosixPath, bytes]]:
     for file in result.seen.files:
         if ".git" not in file.path.parts:
             yield PurePosixPath("files") / file.path, file.data or b""
-
-
-def _write(root: int, path: PurePosixPath, data: bytes) -> None:
-    file = PartialFile(root, path)
-    try:
-        file.write(data)
-    except OSError:
-        file.abandon()
-        raise
-    file.commit(overwrite=True)
 
 
 def _name(result: TrialResult) -> str:

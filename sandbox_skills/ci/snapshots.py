@@ -10,7 +10,7 @@ from sandbox_skills.catalog.resources import open_skill_file
 from sandbox_skills.ci.files import globs
 from sandbox_skills.errors import InputError, OutputError, PathEscapeError
 from sandbox_skills.spec import MIB
-from sandbox_skills.workspace.host_file import InTheWayError, PartialFile
+from sandbox_skills.workspace.host_file import InTheWayError, write_whole
 from sandbox_skills.workspace.paths import open_root
 
 if TYPE_CHECKING:
@@ -66,12 +66,6 @@ def keep_snapshots(skill: Path, texts: Mapping[str, str]) -> tuple[str, ...]:
 
 def _write(root: int, path: PurePosixPath, data: bytes) -> None:
     try:
-        file = PartialFile(root, path)
-        try:
-            file.write(data)
-        except OSError:
-            file.abandon()
-            raise
-        file.commit(overwrite=True)
+        write_whole(root, path, data)
     except (InTheWayError, PathEscapeError, OSError) as error:
         raise OutputError(f"the snapshot {path} cannot be kept: {error}") from error

@@ -56,7 +56,9 @@ def view_of(total: int, *, as_json: bool) -> View:
     return _BarView(total) if err.is_terminal and out.is_terminal else _LineView()
 
 
-class _JsonView:
+class _Unentered:
+    """A view that needs nothing before the first result, and nothing after the last."""
+
     def __enter__(self) -> Self:
         return self
 
@@ -65,6 +67,8 @@ class _JsonView:
     ) -> None:
         return None
 
+
+class _JsonView(_Unentered):
     def show(self, result: TrialResult) -> None:
         _write_json(result.as_dict())
 
@@ -73,16 +77,8 @@ class _JsonView:
         _write_json({"summary": {**report.counts, **figures}})
 
 
-class _LineView:
+class _LineView(_Unentered):
     """One line for each result as it comes, then every failure with its lines, then a table."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
 
     def show(self, result: TrialResult) -> None:
         out.print(_line(result))

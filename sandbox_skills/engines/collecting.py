@@ -14,7 +14,7 @@ from anyio import to_thread
 from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.engines.globs import Glob
 from sandbox_skills.engines.requests import Request
-from sandbox_skills.engines.wire import Frame, Kind, plain
+from sandbox_skills.engines.wire import INITIAL_CREDIT, Frame, Kind, plain
 from sandbox_skills.errors import RunnerProtocolError
 from sandbox_skills.spec import Collection, FoundFile
 
@@ -62,6 +62,7 @@ class CollectRequest(Request[Collection]):
         self._bytes_left = limits.total_bytes
         self._awaited: deque[tuple[FoundFile, int]] = deque()
         self._bytes_awaited = 0
+        self._window = INITIAL_CREDIT
         self._current: int | None = None
         self._cut: set[LimitName] = set()
         self._work: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
@@ -105,8 +106,13 @@ class CollectRequest(Request[Collection]):
         work, self._work = self._work, []
         if work:
             await finish(to_thread.run_sync(_carry_out, work))
-            self._grant(sum(len(data) for _, args in work for data in args if isinstance(data, bytes)))
+            self._taken(sum(len(data) for _, args in work for data in args if isinstance(data, bytes)))
         return bool(work)
+
+    def _taken(self, count: int) -> None:
+        """Counts bytes that the sink has: the box may send as many more."""
+        self._window += count
+        self._grant(count)
 
     def _announce(self, body: Mapping[str, Any]) -> None:
         rows = _listed(body, "files")
@@ -164,6 +170,9 @@ class CollectRequest(Request[Collection]):
         if len(data) > self._bytes_awaited:
             raise RunnerProtocolError("the box sent more of a file than it announced")
         self._bytes_awaited -= len(data)
+        self._window -= len(data)
+        if self._window < 0:
+            raise RunnerProtocolError("the box sent more than it had credit for")
         start = 0
         while self._current is not None and start < len(data):
             piece = data[start : start + self._current]
@@ -174,7 +183,7 @@ class CollectRequest(Request[Collection]):
                 self._finish()
                 self._begin()
         if not self._sink.blocking:
-            self._grant(len(data))
+            self._taken(len(data))
 
     def _end(self) -> None:
         """Ends a file whose last bytes never came: it shrank while it was read, which another run may do."""

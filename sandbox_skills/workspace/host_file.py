@@ -117,6 +117,17 @@ class PartialFile:
             os.close(there)
 
 
+def write_whole(root: int, path: PurePosixPath, data: bytes) -> None:
+    """Writes a file below `root` in place of one that is there; raises as `PartialFile` does, and leaves no part."""
+    file = PartialFile(root, path)
+    try:
+        file.write(data)
+    except OSError:
+        file.abandon()
+        raise
+    file.commit(overwrite=True)
+
+
 def kind_of(directory: int, name: str) -> Kind | None:
     """Returns what has a name in an open directory, None for nothing; whatever is neither of two is a file."""
     try:

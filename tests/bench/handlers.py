@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandbox_skills.catalog import Catalog, SkillRoot
@@ -18,10 +15,12 @@ from sandbox_skills.toolsets.skill_runs import SkillRuns
 from sandbox_skills.toolsets.toolbox import Toolbox
 from sandbox_skills.workspace.manager import Argv, RunRequest, WorkspaceManager
 from sandbox_skills.workspace.sessions import SessionManager
-from tests.bench.report import Bound, Row, as_markdown, machine, missed
-from tests.bench.scenarios import ROUNDS, SPEC, TENANT, Bench, timed_async
+from tests.bench.report import Bound, Row
+from tests.bench.scenarios import ROUNDS, SPEC, TENANT, Bench, alone, timed_async
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sandbox_skills.workspace.live_session import LiveSession
     from sandbox_skills.workspace.staging import StagedSkill
 
@@ -95,19 +94,5 @@ async def pair(calls: Calls, language: str) -> tuple[Row, Row]:
     return plain, Row(row.name, row.samples, bounds=(bound,))
 
 
-async def measure(folder: Path) -> list[Row]:
-    """Measures these rows alone."""
-    async with Bench.opened(folder) as bench:
-        return await rows(bench)
-
-
-def main() -> int:
-    """Prints the rows; returns 1 when a ratio misses its bound."""
-    with tempfile.TemporaryDirectory(prefix="sandbox-skills-bench-") as folder:
-        measured = asyncio.run(measure(Path(folder)))
-    sys.stdout.write(as_markdown(measured, machine()))
-    return 1 if missed(measured) else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(alone(rows))

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 import sys
-import tempfile
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import docker
@@ -21,8 +19,8 @@ from llm_sandbox.pool import (  # type: ignore[import-untyped]
 
 from sandbox_skills.engines import image
 from sandbox_skills.workspace.manager import Argv, RunRequest, WorkspaceManager
-from tests.bench.report import Bound, Row, as_markdown, machine
-from tests.bench.scenarios import REST_SECONDS, SPEC, TENANT, Bench, timed, timed_async
+from tests.bench.report import Bound, Row
+from tests.bench.scenarios import REST_SECONDS, SPEC, TENANT, Bench, alone, timed, timed_async
 from tests.docker_host import connection
 
 if TYPE_CHECKING:
@@ -105,12 +103,5 @@ def _run(client: docker.DockerClient) -> None:
     client.containers.run(TAG, ["true"], remove=True, network_disabled=True, init=True)
 
 
-async def main() -> list[Row]:
-    """Measures these rows alone."""
-    with tempfile.TemporaryDirectory(prefix="sandbox-skills-bench-") as folder:
-        async with Bench.opened(Path(folder)) as bench:
-            return await rows(bench)
-
-
 if __name__ == "__main__":
-    sys.stdout.write(as_markdown(asyncio.run(main()), machine()))
+    sys.exit(alone(rows))

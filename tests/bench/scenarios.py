@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+import sys
+import tempfile
 import threading
 import time
 from contextlib import asynccontextmanager, contextmanager
@@ -19,7 +21,7 @@ from sandbox_skills.engines.pool import PooledEngine
 from sandbox_skills.spec import KIB, MIB, CollectLimits, Limits, SandboxId, SandboxLimits, SandboxSpec
 from sandbox_skills.workspace.manager import Argv, RunRequest, Shell, WorkspaceManager
 from sandbox_skills.workspace.staging import SkillStore
-from tests.bench.report import Bound, Row
+from tests.bench.report import Bound, Row, as_markdown, machine, missed
 from tests.docker_host import connection
 
 if TYPE_CHECKING:
@@ -272,6 +274,19 @@ class Bench:
         with (self.folder / "archive.tar").open("wb") as file:
             for chunk in chunks:
                 file.write(chunk)
+
+
+def alone(rows: Callable[[Bench], Awaitable[list[Row]]]) -> int:
+    """Measures some rows by themselves and prints them; returns 1 when a ratio misses its bound."""
+
+    async def measure(folder: Path) -> list[Row]:
+        async with Bench.opened(folder) as bench:
+            return await rows(bench)
+
+    with tempfile.TemporaryDirectory(prefix="sandbox-skills-bench-") as folder:
+        measured = asyncio.run(measure(Path(folder)))
+    sys.stdout.write(as_markdown(measured, machine()))
+    return 1 if missed(measured) else 0
 
 
 def timed(work: Callable[[], object]) -> float:

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import tempfile
 import threading
 import time
 from dataclasses import replace
-from pathlib import Path
 
 from sandbox_skills.engines.docker_client import connect
 from sandbox_skills.spec import Command
-from tests.bench.report import Bound, Row, as_markdown, machine
-from tests.bench.scenarios import REST_SECONDS, SPEC, Bench
+from tests.bench.report import Bound, Row
+from tests.bench.scenarios import REST_SECONDS, SPEC, Bench, alone
 from tests.docker_host import connection
 
 AT_ONCE = (1, 2, 4, 8)
@@ -78,12 +76,5 @@ def _sleeping(bench: Bench, count: int) -> float:
     return BOXES / (time.perf_counter() - start)
 
 
-async def main() -> list[Row]:
-    """Measures these rows alone."""
-    with tempfile.TemporaryDirectory(prefix="sandbox-skills-bench-") as folder:
-        async with Bench.opened(Path(folder)) as bench:
-            return await rows(bench)
-
-
 if __name__ == "__main__":
-    sys.stdout.write(as_markdown(asyncio.run(main()), machine()))
+    sys.exit(alone(rows))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import tempfile
 import time
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandbox_skills.ci.attempt import Attempts
@@ -17,10 +15,12 @@ from sandbox_skills.ci.running import Running, RunningRules
 from sandbox_skills.ci.selection import chosen
 from sandbox_skills.spec import BASE_GUARANTEES, Command, Limits
 from sandbox_skills.workspace.manager import WorkspaceManager
-from tests.bench.report import Bound, Row, as_markdown, machine, missed
-from tests.bench.scenarios import SPEC, TENANT, Bench
+from tests.bench.report import Bound, Row
+from tests.bench.scenarios import SPEC, TENANT, Bench, alone
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sandbox_skills.ci.trial import Trial
 
 SKILLS = 100
@@ -103,19 +103,5 @@ async def rows(bench: Bench) -> list[Row]:
     return [sandboxes, Row(cases.name, cases.samples, cases.unit, (bound,))]
 
 
-async def measure(folder: Path) -> list[Row]:
-    """Measures these rows alone."""
-    async with Bench.opened(folder) as bench:
-        return await rows(bench)
-
-
-def main() -> int:
-    """Prints the rows; returns 1 when a ratio misses its bound."""
-    with tempfile.TemporaryDirectory(prefix="sandbox-skills-bench-") as folder:
-        measured = asyncio.run(measure(Path(folder)))
-    sys.stdout.write(as_markdown(measured, machine()))
-    return 1 if missed(measured) else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(alone(rows))

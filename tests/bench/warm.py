@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-import tempfile
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from sandbox_skills.engines.docker import DockerEngine, DockerEngineOptions
 from sandbox_skills.workspace.manager import Argv, RunRequest, WorkspaceManager
-from tests.bench.report import Bound, Row, as_markdown, machine, missed
-from tests.bench.scenarios import SPEC, TENANT, TRUE, Bench, timed, timed_async
+from tests.bench.report import Bound, Row
+from tests.bench.scenarios import SPEC, TENANT, TRUE, Bench, alone, timed, timed_async
 from tests.docker_host import connection
 
 if TYPE_CHECKING:
@@ -122,14 +120,5 @@ def _compared(host: Row, runs: dict[Channel, Row], execs: Row, removed: Row) -> 
     return [host, replace(socket, bounds=bounds), replace(attach, bounds=(bound,))]
 
 
-async def main() -> list[Row]:
-    """Measures these rows alone."""
-    with tempfile.TemporaryDirectory(prefix="sandbox-skills-bench-") as folder:
-        async with Bench.opened(Path(folder)) as bench:
-            return await rows(bench)
-
-
 if __name__ == "__main__":
-    measured = asyncio.run(main())
-    sys.stdout.write(as_markdown(measured, machine()))
-    sys.exit(bool(missed(measured)))
+    sys.exit(alone(rows))

@@ -380,6 +380,20 @@ class TestCollect:
         take(request, frame(Kind.FILES, {"files": rows}), *pieces, END)
         assert [bytes(content) for _, content in sink.files] == contents
 
+    async def test_a_sink_that_is_slow_holds_no_more_than_there_is_credit_for(self) -> None:
+        sink = Sink()
+        sink.blocking = True
+        size = 3 * INITIAL_CREDIT
+        request = self.request(sink=sink, limits=CollectLimits(file_bytes=size, total_bytes=size))
+        sent = Sent(request)
+        take(request, file("a", size), *[frame(Kind.DATA, bytes(MAX_DATA))] * (INITIAL_CREDIT // MAX_DATA))
+        assert (sent.frames, sink.calls) == ([], 0)
+        assert await request.carried_out()
+        assert sum(body["bytes"] for body in sent.of(Kind.CREDIT)) == INITIAL_CREDIT
+        take(request, *[frame(Kind.DATA, bytes(MAX_DATA))] * (INITIAL_CREDIT // MAX_DATA - 1))
+        with pytest.raises(RunnerProtocolError, match="credit"):
+            take(request, *[frame(Kind.DATA, bytes(MAX_DATA - 1))] * 2)
+
     async def test_modes_lose_what_has_no_place_in_them(self) -> None:
         request = self.request()
         take(request, file("a", mode=0o106755), END)
