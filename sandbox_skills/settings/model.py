@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from sandbox_skills.artifacts.store import DAY_SECONDS, ArtifactQuota, RetentionPolicy
 from sandbox_skills.catalog.scan import MAX_DIRECTORIES
+from sandbox_skills.settings.daemon_section import DaemonSettings
 from sandbox_skills.settings.model_section import ModelSettings
 from sandbox_skills.settings.policy_section import PolicySettings, SecretsSettings, ToolsSettings
 from sandbox_skills.settings.section import AbsolutePath, Count, Seconds, Section, Size, words
@@ -224,6 +225,7 @@ class Settings(BaseSettings):
     model: ModelSettings = ModelSettings()
     tools: ToolsSettings = ToolsSettings()
     mcp: McpSettings = McpSettings()
+    daemon: DaemonSettings = DaemonSettings()
     policy: PolicySettings = PolicySettings()
     secrets: SecretsSettings = SecretsSettings()
 

@@ -8,6 +8,7 @@ import typer
 
 from sandbox_skills.cli.exits import Failure, error_code, failure_of
 from sandbox_skills.cli.signals import StoppedBySignalError
+from sandbox_skills.daemon import errors as daemon_errors
 from sandbox_skills.errors import EngineError, ModelError, RequestError, SandboxSkillsError
 from sandbox_skills.spec import STOPPED_CODES, Exited, Signalled, Stopped, StopReason, exit_code
 
@@ -23,6 +24,7 @@ def subclasses(base: type[SandboxSkillsError]) -> Iterator[type[SandboxSkillsErr
 
 EXITS = {RequestError: 2, ModelError: 4, EngineError: 125}
 KINDS = [kind for kind in subclasses(SandboxSkillsError) if kind.__module__.startswith("sandbox_skills.")]
+assert daemon_errors.DatabaseError in KINDS  # the tree is as large as what was imported
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

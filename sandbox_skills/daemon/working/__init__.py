@@ -1,0 +1,1 @@
+"""What goes on while the daemon lives: runs are claimed, run and settled, whoever listens or not."""
