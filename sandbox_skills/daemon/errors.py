@@ -168,7 +168,7 @@ class RateLimitedError(QuotaError):
 
     code = "rate_limited"
 
-    def __init__(  # noqa: PLR0913  # each is a value of the headers
+    def __init__(
         self,
         message: str,
         *,
