@@ -29,4 +29,4 @@ def words(value: object) -> object:
 class Section(BaseModel):
     """A group of settings; a name that it does not have is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
