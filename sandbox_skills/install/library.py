@@ -14,22 +14,15 @@ from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
-from sandbox_skills.catalog.load import load_skill
-from sandbox_skills.catalog.parse import load_error, skill_id
+from sandbox_skills.catalog.parse import skill_id
 from sandbox_skills.catalog.pins import Pin
-from sandbox_skills.catalog.scan import ScanOptions, SkillScanner
-from sandbox_skills.catalog.skill import SkillRoot
-from sandbox_skills.catalog.skill_file import FILENAME, pick
 from sandbox_skills.errors import SkillNotFoundError, SourceError
 from sandbox_skills.install.download import download
 from sandbox_skills.install.incoming import incoming_directory, sweep
 from sandbox_skills.install.limits import FetchLimits
 from sandbox_skills.install.repository import export
+from sandbox_skills.install.taking import locate, take
 from sandbox_skills.install.unpack import unpack
-from sandbox_skills.workspace.paths import inside, open_root, shown
-from sandbox_skills.workspace.skill_copy import write_tree
-from sandbox_skills.workspace.skill_digest import TreeContent, tree_content
-from sandbox_skills.workspace.skill_tree import scan
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -37,17 +30,10 @@ if TYPE_CHECKING:
     from sandbox_skills.catalog.diagnostics import Diagnostic
     from sandbox_skills.install.source import Source
     from sandbox_skills.install.trust import Trust
+    from sandbox_skills.workspace.skill_digest import TreeContent
 
 MODES = (0o644, 0o755)
 """Of a plain and of an executable file: installed skills are the user's to edit, and then to trust again."""
-
-SEARCH = ScanOptions(
-    mode="lenient", max_depth=6, skip_prefixes=(".git", "node_modules"), max_directories=5_000
-)
-"""How a source without a path is searched: repositories keep skills in folders such as `.claude` as well."""
-
-MAX_CHOICES = 20
-"""Paths that are offered where a source holds several skills."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +102,8 @@ class Library:
             unpack(packed, place, self._limits)
         # Of a repository only the path was exported.
         found = locate(place, "" if source.kind == "repository" else source.path)
-        target = incoming / "skill"
-        target.mkdir()
-        with open_root(found) as root_fd:
-            tree = scan(root_fd, self._limits.unpacked)
-            write_tree(root_fd, tree, target, modes=MODES)
-        checked = load_skill(target)
-        if checked.spec is None:
-            raise load_error(str(found / FILENAME), checked.diagnostics)
-        folder = target.rename(target.parent / skill_id(checked.spec.name))
-        with open_root(folder) as root_fd:
-            content = tree_content(root_fd, scan(root_fd, self._limits.unpacked))
-        return Fetched(checked.spec.name, folder, content, source, load_skill(folder).diagnostics, tree.notes)
+        taken = take(found, incoming, self._limits.unpacked, modes=MODES)
+        return Fetched(taken.spec.name, taken.folder, taken.content, source, taken.diagnostics, taken.notes)
 
     def place(self, fetched: Fetched, *, replacing: str | None = None) -> Path:
         """Moves a fetched skill into its place and pins it; returns the place.
@@ -173,37 +149,3 @@ class Library:
             folder.rename(incoming / "removed")
         self._trust.drop(pins)
         return folder
-
-
-def locate(root: Path, path: str = "") -> Path:
-    """Returns the folder of the one skill at `path` below `root`, or anywhere below it; raises SourceError.
-
-    No link leads to it.
-    """
-    start = inside(root, path) if path else root
-    if start.is_file() and start.name == FILENAME:
-        start = start.parent
-    if not start.is_dir():
-        raise SourceError(f"there is no folder {shown(path)} in the source")
-    if pick((entry.name for entry in start.iterdir()), FILENAME, any_case=True):
-        return start
-    found = _skills_below(start)
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise SourceError("there is no SKILL.md in the source")
-    choices = ", ".join(str(folder.relative_to(root)) for folder in found[:MAX_CHOICES])
-    raise SourceError(f"the source holds {len(found)} skills", hint=f"choose one with --path: {choices}")
-
-
-def _skills_below(start: Path) -> list[Path]:
-    """Returns the folders with a SKILL.md, those that do not load included: why not is worth telling."""
-    result = SkillScanner([SkillRoot(str(start))], SEARCH).scan()
-    specs = [*result.skills, *(lost.spec for lost in result.shadowed)]
-    broken = [
-        Path(issue.path) for issue in result.issues if any(d.severity == "error" for d in issue.diagnostics)
-    ]
-    files = {Path(spec.path) for spec in specs} | {
-        path for path in broken if path.name.casefold() == FILENAME.casefold()
-    }
-    return sorted({file.parent for file in files})

@@ -77,7 +77,7 @@ def zip_members(archive: zipfile.ZipFile) -> Iterator[Member]:
         mode = info.external_attr >> 16 if info.create_system == _UNIX else 0
         kind = "directory" if info.is_dir() else _kind(stat.S_IFMT(mode) or stat.S_IFREG, info.filename)
         yield Member(
-            path=_path(info.filename),
+            path=member_path(info.filename),
             kind=kind,
             size=info.file_size,
             executable=bool(mode & 0o111),
@@ -91,7 +91,7 @@ def tar_members(archive: tarfile.TarFile) -> Iterator[Member]:
         if info.name in {"", ".", "./"} and info.isdir():
             continue
         yield Member(
-            path=_path(info.name),
+            path=member_path(info.name),
             kind=_kind(_tar_type(info), info.name),
             size=len(info.linkname.encode(errors="surrogateescape")) if info.issym() else info.size,
             executable=bool(info.mode & 0o111),
@@ -126,8 +126,8 @@ def _kind(file_type: int, name: str) -> Literal["directory", "file", "link"]:
     raise SourceError(f"{shown(name)} is a hard link, a device or something else that no skill may hold")
 
 
-def _path(name: str) -> PurePosixPath:
-    """Returns the path of a member. Where extractors differ, in `..`, `//` and the rest, it is refused."""
+def member_path(name: str) -> PurePosixPath:
+    """Returns the path of a member. Where extractors differ, in `..`, `//` and the rest, SourceError is raised."""
     parts = name.removeprefix("./").removesuffix("/").split("/")
     for part in parts:
         fault = name_fault(part) or ("has a control character" if _has_control(part) else "")

@@ -27,7 +27,7 @@ from sandbox_skills.spec import KIB
 from sandbox_skills.workspace.paths import MAX_PATH_BYTES, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
     from pathlib import Path, PurePosixPath
 
     from sandbox_skills.install.limits import FetchLimits
@@ -78,7 +78,7 @@ def unpack(archive: Path, target: Path, limits: FetchLimits) -> None:
             free_bytes=limits.ratio_free_bytes,
         )
         with _members(archive, target.parent, accountant) as members:
-            _write_all(members, target, accountant)
+            write_members(members, target, accountant)
     except _BROKEN as error:
         if isinstance(error, OSError) and disk_failed(error):
             raise
@@ -129,7 +129,8 @@ def _is_tar(head: bytes) -> bool:
     return head[offset:].startswith(magic)
 
 
-def _write_all(members: Iterator[Member], target: Path, accountant: Accountant) -> None:
+def write_members(members: Iterable[Member], target: Path, accountant: Accountant) -> None:
+    """Writes members below the directory `target`, each counted before and while it is written; raises SourceError."""
     links: dict[PurePosixPath, str] = {}
     for member in members:
         accountant.admit(member)

@@ -20,8 +20,9 @@ from sandbox_skills.errors import (
     SourceError,
 )
 from sandbox_skills.install.download import is_public, redirect_fault
-from sandbox_skills.install.library import Library, locate
+from sandbox_skills.install.library import Library
 from sandbox_skills.install.source import Source, parse_source
+from sandbox_skills.install.taking import locate
 from sandbox_skills.install.trust import Trust
 
 if TYPE_CHECKING:
