@@ -1,13 +1,13 @@
 """Where tenants' skills lie: a folder for each content, made whole and never written again. Blocking.
 
-    ROOT/TENANT/DIGEST/ID/       one content of one skill
-    ROOT/TENANT/.incoming-XXXX/  what is being received, packed out or removed; gone with its process
+ROOT/TENANT/DIGEST/ID/       one content of one skill
+ROOT/TENANT/.incoming-XXXX/  what is being received, packed out or removed; gone with its process
 """
 
 from __future__ import annotations
 
 import errno
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -18,6 +18,7 @@ from sandbox_skills.workspace.skill_copy import EXECUTABLE
 if TYPE_CHECKING:
     from collections.abc import Collection
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from sandbox_skills.install.taking import Taken
 
@@ -91,5 +92,5 @@ class SkillFolders:
 
 def _close(folder: Path) -> None:
     """Takes the right to write in every directory of a skill: what is published does not change."""
-    for directory, _, _ in folder.walk(top_down=False):
-        directory.chmod(EXECUTABLE)
+    for directory, _, _ in os.walk(folder, topdown=False):
+        os.chmod(directory, EXECUTABLE)  # noqa: PTH101 - os.walk gives strings

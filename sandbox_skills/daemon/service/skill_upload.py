@@ -42,6 +42,8 @@ def taken_from(upload: Upload, incoming: Path, limits: FetchLimits) -> Taken:
     elif upload.files:
         assemble(upload.files, unpacked, limits.unpacked)
     else:
-        raise SourceError("nothing was sent", hint="send a zip as `file`, or each file of a folder as `files[]`")
+        raise SourceError(
+            "nothing was sent", hint="send a zip as `file`, or each file of a folder as `files[]`"
+        )
     found = locate(unpacked, choosing="send one of them")
     return take(found, target, limits.unpacked, modes=(READ_ONLY, EXECUTABLE), told_as=FILENAME)

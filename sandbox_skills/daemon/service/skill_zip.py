@@ -1,4 +1,4 @@
-"""A skill as a zip, made while it is sent: the same bytes for the same content, and the same skill when it is sent back."""
+"""A skill as a zip, made while it is sent: equal content gives equal bytes, and sent back it is the same skill."""
 
 from __future__ import annotations
 
