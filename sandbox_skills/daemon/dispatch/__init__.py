@@ -1,0 +1,1 @@
+"""How runs get from whoever asked for them to whoever works on them: read `base` first."""

@@ -1,0 +1,179 @@
+"""The database: one file of SQLite in write-ahead mode, changed by one transaction at a time.
+
+A transaction is a plain function of a session, and runs whole in one thread: with an asynchronous driver each
+statement goes to a thread and back several times, which made a transaction three times as dear. Many may read while
+one writes. Writers of this process wait for each other in a queue, without polling; those of another process (the
+command line beside a daemon) wait in SQLite.
+
+`durable` False leaves the last moments before a power cut to the operating system, as SQLite advises for this mode:
+a commit costs a twentieth of a millisecond instead of a disk's flush. A killed process loses nothing either way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from alembic.util import CommandError
+from sqlalchemy import create_engine, event
+from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.orm import Session
+
+from sandbox_skills.daemon.errors import DatabaseError
+from sandbox_skills.daemon.truth.changes import Boundary, Change, FaultHook, no_fault
+from sandbox_skills.daemon.truth.migrations.upgrade import upgrade
+from sandbox_skills.directories import make_private
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Generator
+    from pathlib import Path
+
+    from sqlalchemy import Engine
+
+T = TypeVar("T")
+
+BUSY_SECONDS = 10.0
+"""How long a change waits for one of another process: the longest of ours (retention) takes a second."""
+
+READERS = 4
+"""Threads that read, each with a connection; a read takes less than a millisecond."""
+
+DATABASE_FILE = "daemon.db"
+"""Its name in the data directory."""
+
+
+class Database:
+    """The tables, to be read and changed in transactions. `clock` gives the seconds that rows are dated with.
+
+    A cancel while a transaction runs ends the wait, not the transaction: that is done whole or not at all.
+    """
+
+    def __init__(
+        self, reader: Engine, writer: Engine, *, clock: Callable[[], float], faults: FaultHook
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._read_threads = ThreadPoolExecutor(READERS, "database-read")
+        self._write_thread = ThreadPoolExecutor(1, "database-write")
+        self._faults = faults
+        self.clock = clock
+
+    async def read(self, function: Callable[[Session], T]) -> T:
+        """Returns what `function` reads: what was true at its first statement. Raises DatabaseError."""
+        return await asyncio.get_running_loop().run_in_executor(self._read_threads, self._read, function)
+
+    async def write(self, change: Change, function: Callable[[Session], T]) -> T:
+        """Does what `function` does, committed when this returns; where it raises, nothing of it is kept.
+
+        Raises DatabaseError, and IntegrityError of SQLAlchemy for rows that the tables do not take.
+        """
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._write_thread, self._write, change, function)
+
+    def _read(self, function: Callable[[Session], T]) -> T:
+        with _told(self._reader), Session(self._reader, expire_on_commit=False) as session:
+            return function(session)
+
+    def _write(self, change: Change, function: Callable[[Session], T]) -> T:
+        with _told(self._writer), Session(self._writer, expire_on_commit=False) as session, session.begin():
+            session.connection()  # begins here, not at the first statement
+            self._faults(change, Boundary.BEGIN)
+            result = function(session)
+            session.flush()
+            self._faults(change, Boundary.COMMIT)
+        self._faults(change, Boundary.DONE)
+        return result
+
+    def close(self) -> None:
+        """Waits for transactions that were begun, and ends every connection."""
+        self._write_thread.shutdown()
+        self._read_threads.shutdown()
+        self._reader.dispose()
+        self._writer.dispose()
+
+
+@asynccontextmanager
+async def opened_database(
+    path: Path,
+    *,
+    durable: bool = False,
+    clock: Callable[[], float] = time.time,
+    faults: FaultHook = no_fault,
+) -> AsyncGenerator[Database]:
+    """Opens the file, made and brought to this version's tables where needed; raises DatabaseError.
+
+    It is this user's alone. Safe while another process does the same.
+    """
+    _prepare(path)
+    reader = _engine(path, begin="BEGIN", connections=READERS, durable=durable)
+    writer = _engine(path, begin="BEGIN IMMEDIATE", connections=1, durable=durable)
+    database = Database(reader, writer, clock=clock, faults=faults)
+    try:
+        await asyncio.to_thread(_upgraded, writer)
+        yield database
+    finally:
+        database.close()
+
+
+def _prepare(path: Path) -> None:
+    try:
+        make_private(path.parent)
+        # SQLite gives the files beside it the mode of the first one.
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+    except OSError as error:
+        raise DatabaseError(
+            f"the database {path} cannot be opened: {error.strerror}",
+            hint="look at the rights of that directory, or choose another data_dir",
+        ) from error
+
+
+def _engine(path: Path, *, begin: str, connections: int, durable: bool) -> Engine:
+    engine = create_engine(
+        f"sqlite:///{path}",
+        pool_size=connections,
+        max_overflow=0,
+        connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
+    )
+
+    def connected(connection: Any, _record: object) -> None:  # noqa: ANN401  # SQLAlchemy types no driver's
+        connection.isolation_level = None  # the driver would begin where it likes
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+        connection.execute("PRAGMA foreign_keys = ON")
+
+    def begun(connection: Any) -> None:  # noqa: ANN401  # likewise
+        connection.exec_driver_sql(begin)
+
+    event.listen(engine, "connect", connected)
+    event.listen(engine, "begin", begun)
+    return engine
+
+
+def _upgraded(writer: Engine) -> None:
+    with _told(writer):
+        try:
+            with writer.begin() as connection:
+                upgrade(connection)
+        except CommandError as error:
+            raise DatabaseError(
+                f"the database {writer.url.database} was made by another version: {error}",
+                hint="run the version of sandbox-skills that made it, or a later one",
+            ) from error
+
+
+@contextmanager
+def _told(engine: Engine) -> Generator[None]:
+    """Translates what the driver says, once; but not of a value that the tables do not take."""
+    try:
+        yield
+    except IntegrityError:
+        raise
+    except DBAPIError as error:
+        raise DatabaseError(
+            f"the database {engine.url.database} cannot be used: {error.orig}",
+            hint="look at the rights and the free space of its directory, and whether another program holds it",
+        ) from error

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import asyncio
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import create_engine, select, text, update
+
+from sandbox_skills.daemon.errors import DatabaseError
+from sandbox_skills.daemon.truth.changes import Boundary, Change
+from sandbox_skills.daemon.truth.database import opened_database
+from sandbox_skills.daemon.truth.tables import Table, TenantRow
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sqlalchemy.orm import Session
+
+
+pytestmark = pytest.mark.anyio
+
+
+def add_tenant(session: Session) -> None:
+    session.add(TenantRow(id="1", name="acme", limits={}, policy={}, created_at=1.0, disabled_at=None))
+
+
+def turn(session: Session) -> int:
+    return session.scalars(select(TenantRow.turn)).one()
+
+
+def count(session: Session) -> int:
+    return len(session.scalars(select(TenantRow.id)).all())
+
+
+async def test_the_steps_lead_to_the_tables_that_the_code_has(tmp_path: Path) -> None:
+    async with opened_database(tmp_path / "d.db"):
+        pass
+    engine = create_engine(f"sqlite:///{tmp_path / 'd.db'}")
+    try:
+        with engine.connect() as connection:
+            assert compare_metadata(MigrationContext.configure(connection), Table.metadata) == []
+    finally:
+        engine.dispose()
+
+
+async def test_what_was_written_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "d.db"
+    async with opened_database(path) as database:
+        await database.write(Change.TENANT_CREATE, add_tenant)
+    async with opened_database(path) as database:
+        assert await database.read(count) == 1
+
+
+async def test_the_file_and_those_beside_it_are_this_users_alone(tmp_path: Path) -> None:
+    async with opened_database(tmp_path / "data" / "d.db") as database:
+        await database.write(Change.TENANT_CREATE, add_tenant)
+        files = list((tmp_path / "data").iterdir())
+        assert len(files) == 3
+        assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+
+
+async def test_a_change_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    def fail(session: Session) -> None:
+        add_tenant(session)
+        session.flush()
+        raise ValueError("no")
+
+    async with opened_database(tmp_path / "d.db") as database:
+        with pytest.raises(ValueError, match="no"):
+            await database.write(Change.TENANT_CREATE, fail)
+        assert await database.read(count) == 0
+
+
+async def test_changes_of_two_processes_wait_for_each_other(tmp_path: Path) -> None:
+    def one_more(session: Session) -> None:
+        session.execute(update(TenantRow).values(turn=turn(session) + 1))
+
+    async with opened_database(tmp_path / "d.db") as one, opened_database(tmp_path / "d.db") as other:
+        await one.write(Change.TENANT_CREATE, add_tenant)
+        await asyncio.gather(*(each.write(Change.TENANT_UPDATE, one_more) for each in [one, other] * 25))
+        assert await one.read(turn) == 50
+
+
+async def test_a_cancel_leaves_a_change_whole_or_undone_and_the_database_usable(tmp_path: Path) -> None:
+    def one_more(session: Session) -> None:
+        session.execute(update(TenantRow).values(turn=turn(session) + 1))
+
+    async with opened_database(tmp_path / "d.db") as database:
+        await database.write(Change.TENANT_CREATE, add_tenant)
+        tasks = [asyncio.ensure_future(database.write(Change.TENANT_UPDATE, one_more)) for _ in range(20)]
+        await asyncio.sleep(0)
+        for task in tasks[::2]:
+            task.cancel()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        done = sum(result is None for result in results)
+        assert done <= await database.read(turn) <= 20
+
+
+async def test_a_row_that_refers_to_nothing_is_refused(tmp_path: Path) -> None:
+    async with opened_database(tmp_path / "d.db") as database:
+        assert await database.read(lambda session: session.scalar(text("PRAGMA foreign_keys"))) == 1
+
+
+async def test_a_file_that_is_no_database_is_told_with_its_path(tmp_path: Path) -> None:
+    (tmp_path / "d.db").write_bytes(b"no database" * 100)
+    with pytest.raises(DatabaseError, match=r"d\.db cannot be used: file is not a database"):
+        async with opened_database(tmp_path / "d.db"):
+            pass
+
+
+async def test_a_directory_without_rights_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(DatabaseError, match="cannot be opened") as caught:
+        async with opened_database(tmp_path / "file" / "d.db"):
+            pass
+    assert "data_dir" in caught.value.hint
+
+
+async def test_a_database_of_a_later_version_is_left_alone(tmp_path: Path) -> None:
+    async with opened_database(tmp_path / "d.db") as database:
+        await database.write(
+            Change.TENANT_CREATE,
+            lambda session: session.execute(text("update alembic_version set version_num = '9999'")),
+        )
+    with pytest.raises(DatabaseError, match="another version"):
+        async with opened_database(tmp_path / "d.db"):
+            pass
+
+
+async def test_the_hook_is_called_at_each_boundary_of_a_change(tmp_path: Path) -> None:
+    seen: list[tuple[Change, Boundary]] = []
+    async with opened_database(
+        tmp_path / "d.db", faults=lambda change, boundary: seen.append((change, boundary))
+    ) as database:
+        await database.write(Change.TENANT_CREATE, add_tenant)
+        await database.read(count)
+    assert seen == [(Change.TENANT_CREATE, boundary) for boundary in Boundary]
