@@ -1,0 +1,89 @@
+"""Who has a key: made, shown once, and known again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sandbox_skills.daemon.access.scopes import Scope
+from sandbox_skills.daemon.access.tokens import matches, new_token, prefix_of, token_hash
+from sandbox_skills.daemon.errors import KeyInvalidError
+from sandbox_skills.daemon.truth.keys import Keys
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from sandbox_skills.daemon.truth.database import Database
+    from sandbox_skills.daemon.truth.keys import ApiKey
+    from sandbox_skills.daemon.truth.tenants import Tenant
+
+_NOBODY = token_hash("nobody's")
+
+KEY_HINT = "send a key that counts as `Authorization: Bearer ssk_...`; an admin makes one with `keys create`"
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedKey:
+    """A key that was just made; `token` is shown this once."""
+
+    key: ApiKey
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who asks: a tenant, by one of its keys."""
+
+    tenant: Tenant
+    key_id: str
+    scopes: frozenset[Scope]
+
+    @property
+    def actor(self) -> str:
+        """How the audit log names it."""
+        return f"key:{self.key_id}"
+
+
+class KeyRing:
+    """Makes keys and tells whose they are."""
+
+    def __init__(self, database: Database) -> None:
+        self._keys = Keys(database)
+        self._clock = database.clock
+
+    async def create(
+        self,
+        tenant_id: str,
+        *,
+        scopes: Collection[Scope],
+        name: str = "",
+        expires_at: float | None = None,
+        actor: str,
+    ) -> CreatedKey:
+        """Makes a key; raises TenantNotFoundError."""
+        token = new_token()
+        key = await self._keys.add(
+            tenant_id,
+            prefix=token.prefix,
+            key_hash=token.hash,
+            scopes=[str(scope) for scope in scopes],
+            name=name,
+            expires_at=expires_at,
+            actor=actor,
+        )
+        return CreatedKey(key, token.text)
+
+    async def identify(self, token: str) -> Identity:
+        """Returns whose key it is; raises KeyInvalidError, which never says why it does not count."""
+        prefix = prefix_of(token)
+        kept = await self._keys.kept(prefix) if prefix else None
+        is_right = matches(token, kept.hash if kept else _NOBODY)
+        if (
+            kept is None
+            or not is_right
+            or kept.tenant.disabled_at is not None
+            or not kept.key.counts(self._clock())
+        ):
+            raise KeyInvalidError("the key does not count", hint=KEY_HINT)
+        await self._keys.used(kept.key)
+        return Identity(kept.tenant, kept.key.id, frozenset(Scope(name) for name in kept.key.scopes))

@@ -1,0 +1,153 @@
+"""API keys as rows: what names a key and the hash of it, never the key. `access.keys` makes and knows them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select, update
+
+from sandbox_skills.daemon.errors import KeyNotFoundError
+from sandbox_skills.daemon.truth import audit
+from sandbox_skills.daemon.truth.audit import Deed
+from sandbox_skills.daemon.truth.changes import Change
+from sandbox_skills.daemon.truth.ids import new_id
+from sandbox_skills.daemon.truth.tables import KeyRow, TenantRow
+from sandbox_skills.daemon.truth.tenants import Tenant, found, tenant_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy.orm import Session
+
+    from sandbox_skills.daemon.truth.database import Database
+
+USED_EVERY_SECONDS = 60.0
+"""How exact `last_used_at` is: it says whether a key is in use, and costs no change for each request."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """What may be told of a key; times are UTC seconds since the epoch."""
+
+    id: str
+    tenant_id: str
+    prefix: str
+    scopes: tuple[str, ...]
+    name: str
+    created_at: float
+    expires_at: float | None
+    revoked_at: float | None
+    last_used_at: float | None
+
+    def counts(self, now: float) -> bool:
+        """Tells whether the key is neither revoked nor expired."""
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the one spelling of a key, for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptKey:
+    """A key with its hash and its tenant: what it takes to tell whether someone has it."""
+
+    key: ApiKey
+    hash: str
+    tenant: Tenant
+
+
+class Keys:
+    """The keys of every tenant."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(
+        self,
+        tenant_id: str,
+        *,
+        prefix: str,
+        key_hash: str,
+        scopes: Sequence[str],
+        name: str,
+        expires_at: float | None,
+        actor: str,
+    ) -> ApiKey:
+        """Keeps a new key; raises TenantNotFoundError."""
+        now = self._database.clock()
+        row = KeyRow(
+            id=new_id(),
+            tenant_id=tenant_id,
+            prefix=prefix,
+            hash=key_hash,
+            scopes=sorted(scopes),
+            name=name,
+            created_at=now,
+            expires_at=expires_at,
+            revoked_at=None,
+            last_used_at=None,
+        )
+        detail = {"prefix": prefix, "scopes": sorted(scopes), "name": name, "expires_at": expires_at}
+
+        def insert(session: Session) -> ApiKey:
+            found(session, tenant_id)
+            session.add(row)
+            audit.append(session, Deed(actor, "key.create", f"key:{row.id}", tenant_id, detail), at=now)
+            return _key(row)
+
+        return await self._database.write(Change.KEY_CREATE, insert)
+
+    async def list(self, tenant_id: str | None = None) -> Sequence[ApiKey]:
+        """Returns the keys of one tenant, or of all, oldest first."""
+        query = select(KeyRow).order_by(KeyRow.id)
+        if tenant_id is not None:
+            query = query.where(KeyRow.tenant_id == tenant_id)
+        return await self._database.read(lambda session: [_key(row) for row in session.scalars(query)])
+
+    async def revoke(self, key_id: str, *, tenant_id: str | None = None, actor: str) -> ApiKey:
+        """Ends a key at once; one that is revoked stays so. Raises KeyNotFoundError, also for a foreign tenant's."""
+        now = self._database.clock()
+
+        def end(session: Session) -> ApiKey:
+            row = session.get(KeyRow, key_id)
+            if row is None or tenant_id not in {None, row.tenant_id}:
+                raise KeyNotFoundError(f"there is no key {key_id[:80]!r}")
+            if row.revoked_at is None:
+                row.revoked_at = now
+                audit.append(session, Deed(actor, "key.revoke", f"key:{key_id}", row.tenant_id), at=now)
+            return _key(row)
+
+        return await self._database.write(Change.KEY_REVOKE, end)
+
+    async def kept(self, prefix: str) -> KeptKey | None:
+        """Returns the key that a prefix names, with its tenant."""
+
+        def find(session: Session) -> KeptKey | None:
+            query = select(KeyRow, TenantRow).join(TenantRow).where(KeyRow.prefix == prefix)
+            pair = session.execute(query).first()
+            return None if pair is None else KeptKey(_key(pair[0]), pair[0].hash, tenant_of(pair[1]))
+
+        return await self._database.read(find)
+
+    async def used(self, key: ApiKey) -> None:
+        """Remembers that a key is in use, at most once every USED_EVERY_SECONDS."""
+        now = self._database.clock()
+        if key.last_used_at is None or now - key.last_used_at >= USED_EVERY_SECONDS:
+            query = update(KeyRow).where(KeyRow.id == key.id).values(last_used_at=now)
+            await self._database.write(Change.KEY_USED, lambda session: session.execute(query))
+
+
+def _key(row: KeyRow) -> ApiKey:
+    return ApiKey(
+        row.id,
+        row.tenant_id,
+        row.prefix,
+        tuple(row.scopes),
+        row.name,
+        row.created_at,
+        row.expires_at,
+        row.revoked_at,
+        row.last_used_at,
+    )
