@@ -10,7 +10,7 @@ TARGET ?= slim
 export SANDBOX_SKILLS_DATA_DIR ?= $(CURDIR)/$(DATA)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup docker docker-stop image bubblewrap gvisor demo fmt lint type layers check test unit redteam bench bench-check fuzz lock clean
+.PHONY: help setup docker docker-stop image bubblewrap gvisor chromium demo fmt lint type layers check test unit redteam bench bench-check fuzz lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -66,7 +66,10 @@ bubblewrap: ## See that bubblewrap is there, whose engine the tests try as well
 gvisor: ## See that gVisor's runsc is there, which the attacks are tried on as well
 	@sh runner-image/host-setup.sh gvisor
 
-test: image bubblewrap unit ## Every test, the Docker ones included
+chromium: ## See that Chromium is there, in which the dashboard is tried
+	@sh runner-image/host-setup.sh chromium
+
+test: image bubblewrap chromium unit ## Every test, the Docker ones included
 	@sh runner-image/host-setup.sh gvisor || echo 'gVisor is not tried here'
 	$(BIN)/pytest tests --ignore=tests/unit
 	$(CLI) test skills

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Usage: host-setup.sh [start|stop|running|python PROGRAM|bubblewrap|gvisor]
+# Usage: host-setup.sh [start|stop|running|python PROGRAM|bubblewrap|gvisor|chromium]
 #
 # start   Makes sure that a Docker Engine answers, and that mmdebstrap is there where the image's base needs it.
 #         One that answers is used as it is. Else, as root on Debian or Ubuntu, installs and starts one.
@@ -10,6 +10,9 @@
 #         Makes sure that bubblewrap is there, for the tests of its engine. As root on Debian or Ubuntu installs it.
 #
 # gvisor  Makes sure that gVisor's runsc is there likewise, for the attacks of tests/security.
+#
+# chromium
+#         Makes sure that Chromium is there likewise, for the tests of the dashboard.
 #
 # ENGINE_SETUP=no   install and start nothing, only say what to do
 # STATE_DIR         where its pid file and log go (.state of the checkout)
@@ -254,8 +257,9 @@ case ${1:-start} in
   python) python_ready "${2:-python3}" ;;
   bubblewrap) program_ready bwrap bubblewrap ;;
   gvisor) program_ready runsc runsc ;;
+  chromium) program_ready chromium chromium ;;
   *)
-    say 'usage: host-setup.sh [start|stop|running|python PROGRAM|bubblewrap|gvisor]'
+    say 'usage: host-setup.sh [start|stop|running|python PROGRAM|bubblewrap|gvisor|chromium]'
     exit 2
     ;;
 esac

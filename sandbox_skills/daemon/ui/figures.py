@@ -49,7 +49,9 @@ def hour_figures(runs: Sequence[EndedRun], now: float) -> HourFigures:
     inside = [run for run in runs if now - HOUR_SECONDS < run.finished_at <= now]
     seconds = sorted(run.seconds for run in inside)
     failed = sum(run.failed for run in inside)
-    return HourFigures(len(inside), failed, percentile(seconds, 50), percentile(seconds, 95), _bars(inside, now))
+    return HourFigures(
+        len(inside), failed, percentile(seconds, 50), percentile(seconds, 95), _bars(inside, now)
+    )
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float | None:

@@ -58,7 +58,7 @@ def run_files(
 
 
 def _outputs(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    listed = list(result.get("output_files") or ())
+    listed: list[Mapping[str, Any]] = [*(result.get("output_files") or ())]
     primary = result.get("primary_output")
     if primary is not None and primary not in listed:
         listed.insert(0, primary)
@@ -111,6 +111,4 @@ def _with_text(view: FileView, text: str, mime_type: str, *, cut: bool) -> FileV
 
 
 def _why_not(view: FileView, why: str) -> FileView:
-    return FileView(
-        view.name, view.mime_type, view.size, Preview.NONE, download=view.download, why_not=why
-    )
+    return FileView(view.name, view.mime_type, view.size, Preview.NONE, download=view.download, why_not=why)

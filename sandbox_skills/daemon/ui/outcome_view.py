@@ -44,21 +44,19 @@ def run_badge(state: str, outcome: Mapping[str, object] | None, *, cancelling: b
 
 def outcome_badge(outcome: Mapping[str, object] | None) -> Badge:
     """Returns how a finished run ended."""
+    if outcome is None:
+        return Badge("finished", Tone.QUIET)
     match outcome:
-        case {"type": "exited", "code": 0}:
-            return Badge("exit 0", Tone.GOOD)
         case {"type": "exited", "code": code}:
-            return Badge(f"exit {code}", Tone.BAD)
+            return Badge(f"exit {code}", Tone.BAD if code else Tone.GOOD)
         case {"type": "signalled", "signal": signal}:
             return Badge(f"signal {signal}", Tone.BAD)
         case {"type": "stopped", "reason": reason}:
             return Badge(f"stopped: {_words(reason)}", Tone.WARN)
         case {"type": "sandbox_error" | "rejected" as kind}:
             return Badge(_words(kind), Tone.BAD, _detail(outcome))
-        case {"type": kind}:
-            return Badge(_words(kind), Tone.QUIET, _detail(outcome))
         case _:
-            return Badge("finished", Tone.QUIET)
+            return Badge(_words(outcome.get("type", "finished")), Tone.QUIET, _detail(outcome))
 
 
 def _words(name: object) -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sandbox_skills.daemon.ui.headers import PAGE_HEADERS, disposition, file_headers
 
 
-@given(st.text(max_size=60), st.booleans())
+@given(name=st.text(max_size=60), inline=st.booleans())
 def test_a_disposition_is_one_line_of_ascii_with_one_quoted_name(name: str, *, inline: bool) -> None:
     header = disposition(name, inline=inline)
     assert re.fullmatch(
