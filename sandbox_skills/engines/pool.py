@@ -1,7 +1,7 @@
 """Started sandboxes kept ahead of demand, each handed out once.
 
 A pool is an engine over an engine. It never hands one box to two callers: what has run anything is ended, in the
-background, and `aclose` waits for that. Only a spec equal to the pool's own (labels aside) is served warm.
+background, and `aclose` waits for that. A spec is served warm by boxes that are equal to it but for the labels.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from sandbox_skills.engines.cancellation import finish
+from sandbox_skills.engines.demand import GROW_SECONDS, shares
+from sandbox_skills.engines.shelf import Ready, Shelf
 from sandbox_skills.errors import EngineError
 from sandbox_skills.spec import Command
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Collection
+    from collections.abc import AsyncGenerator, Collection, Sequence
     from types import TracebackType
 
     from sandbox_skills.engines.base import Engine, EngineReport, Sandbox
@@ -49,31 +49,33 @@ PING_SECONDS = 2.0
 """A waiting box that does not answer in this time is not handed out."""
 
 
-@dataclass(slots=True, eq=False)
-class _Ready:
-    """A box that waits, and the stack that ends it."""
-
-    sandbox: Sandbox
-    stack: AsyncExitStack
-    born: float
-    seen: float
+MAX_KINDS = 8
+"""Kinds of boxes whose demand is watched; the one that was asked for least lately is forgotten."""
 
 
 class PooledEngine:
-    """Keeps `size` boxes of `spec` ready while entered. With size 0 it only ends boxes in the background.
+    """Keeps boxes ready while entered: `size` of `spec`, and of each kind as many as demand asks for, up to
+    `max_size` in all. With size 0 it keeps none and only ends boxes in the background.
 
-    A box that waited carries no tenant and no run in its labels: nobody knew them when it was made.
+    `max_size` None is `size`: the pool does not grow. A box that waited carries no tenant and no run in its labels:
+    nobody knew them when it was made.
     """
 
     def __init__(
-        self, engine: Engine, spec: SandboxSpec, *, size: int, max_age_seconds: float = 600.0
+        self,
+        engine: Engine,
+        spec: SandboxSpec,
+        *,
+        size: int,
+        max_size: int | None = None,
+        max_age_seconds: float = 600.0,
     ) -> None:
         self._engine = engine
-        self._ttl = spec.ttl_seconds
-        self._spec = replace(spec, tenant="", run="", ttl_seconds=spec.ttl_seconds + max_age_seconds)
         self._size = size
+        self._max_size = size if max_size is None else max(size, max_size)
         self._max_age = max_age_seconds
-        self._ready: deque[_Ready] = deque()
+        self._main = Shelf.of(spec, minimum=size, max_age_seconds=max_age_seconds)
+        self._shelves = [self._main]  # the kind that was asked for last comes last
         self._wanted = asyncio.Event()
         self._changed = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
@@ -101,16 +103,16 @@ class PooledEngine:
     @property
     def idle(self) -> int:
         """How many boxes wait."""
-        return len(self._ready)
+        return sum(len(shelf.ready) for shelf in self._shelves)
 
     async def probe(self) -> EngineReport:
         return await self._engine.probe()
 
     async def filled(self) -> None:
-        """Returns once the pool is full; raises why the last refill failed, or that the pool was closed."""
+        """Returns once `size` boxes wait; raises why the last refill of these failed, or that the pool was closed."""
 
         def decided() -> bool:
-            return self._failure is not None or len(self._ready) >= self._size
+            return self._failure is not None or len(self._main.ready) >= self._size
 
         async with self._changed:
             await self._changed.wait_for(decided)
@@ -133,7 +135,8 @@ class PooledEngine:
             self._retire(box)
 
     async def reap(self, keep: Collection[SandboxId]) -> list[SandboxId]:
-        return await self._engine.reap({*keep, *(box.sandbox.id for box in self._ready)})
+        waiting = (box.sandbox.id for shelf in self._shelves for box in shelf.ready)
+        return await self._engine.reap({*keep, *waiting})
 
     async def aclose(self) -> None:
         """Ends every box that waits or is being ended, and the engine below."""
@@ -144,18 +147,19 @@ class PooledEngine:
             await asyncio.wait(self._tasks)
         self._tasks.clear()
         await self._note(EngineError("the pool is closed"))
-        while self._ready:
-            self._retire(self._ready.popleft())
+        for shelf in self._shelves:
+            while shelf.ready:
+                self._retire(shelf.ready.popleft())
         while self._ending:
             await asyncio.wait(self._ending)
         await self._engine.aclose()
 
-    async def _take(self, spec: SandboxSpec) -> _Ready | None:
+    async def _take(self, spec: SandboxSpec) -> Ready | None:
         if self._closed:
             raise EngineError("the pool is closed")
-        while self._ready and self._serves(spec):
-            box = self._ready.popleft()
-            self._wanted.set()
+        shelf = self._asked(spec)
+        while shelf is not None and shelf.ready:
+            box = shelf.ready.popleft()
             try:
                 if await self._healthy(box):
                     return box
@@ -165,17 +169,37 @@ class PooledEngine:
             self._retire(box)
         return None
 
-    def _serves(self, spec: SandboxSpec) -> bool:
-        asked = (spec.limits, spec.needs, spec.network)
-        mine = (self._spec.limits, self._spec.needs, self._spec.network)
-        return asked == mine and spec.ttl_seconds <= self._ttl
+    def _asked(self, spec: SandboxSpec) -> Shelf | None:
+        """Returns the shelf that may serve it and counts the demand; None where nothing is started ahead for it."""
+        shelf = next((one for one in self._shelves if one.holds(spec)), None)
+        if not self._size or (shelf is not None and not shelf.serves(spec)):
+            return None
+        if shelf is None:
+            shelf = self._new_kind(spec)
+        else:
+            self._shelves.remove(shelf)
+        self._shelves.append(shelf)
+        shelf.demand.ask(time.monotonic())
+        self._wanted.set()
+        return shelf
 
-    async def _healthy(self, box: _Ready) -> bool:
+    def _new_kind(self, spec: SandboxSpec) -> Shelf:
+        if len(self._shelves) == MAX_KINDS:
+            self._forget(next(one for one in self._shelves if one is not self._main))
+        return Shelf.of(spec, minimum=0, max_age_seconds=self._max_age)
+
+    def _forget(self, shelf: Shelf) -> None:
+        self._shelves.remove(shelf)
+        while shelf.ready:
+            self._retire(shelf.ready.popleft())
+
+    async def _healthy(self, box: Ready) -> bool:
         """Whether a box may be handed out: it answered lately, or answers now."""
-        fresh = time.monotonic() - box.seen <= FRESH_SECONDS
-        return self._fit(box) and (fresh or await self._answers(box))
+        now = time.monotonic()
+        fresh = now - box.seen <= FRESH_SECONDS
+        return box.fit(now, self._max_age) and (fresh or await self._answers(box))
 
-    async def _answers(self, box: _Ready) -> bool:
+    async def _answers(self, box: Ready) -> bool:
         try:
             async with asyncio.timeout(PING_SECONDS):
                 await box.sandbox.ping()
@@ -184,13 +208,13 @@ class PooledEngine:
         box.seen = time.monotonic()
         return True
 
-    async def _start(self, spec: SandboxSpec) -> _Ready:
+    async def _start(self, spec: SandboxSpec) -> Ready:
         stack = AsyncExitStack()
         sandbox = await stack.enter_async_context(self._engine.open(spec))
         now = time.monotonic()
-        return _Ready(sandbox, stack, born=now, seen=now)
+        return Ready(sandbox, stack, born=now, seen=now)
 
-    def _retire(self, box: _Ready) -> None:
+    def _retire(self, box: Ready) -> None:
         task = asyncio.create_task(box.stack.aclose(), name=f"end {box.sandbox.id}")
         self._ending.add(task)
         task.add_done_callback(self._retired)
@@ -203,67 +227,100 @@ class PooledEngine:
     async def _keep_filled(self) -> None:
         pause, longest = RETRY_SECONDS
         while True:
-            self._drop_unfit()
-            missing = self._size - len(self._ready)
-            if missing <= 0:
+            self._drop_surplus()
+            missing = self._missing()
+            if not missing:
                 await self._demand()
-            elif await self._add(min(missing, REFILLS)):
+            elif await self._add(missing[:REFILLS]):
                 pause = RETRY_SECONDS[0]
             else:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, longest)
 
+    def _missing(self) -> list[Shelf]:
+        """Returns the shelf of each box to be started."""
+        return [
+            shelf for shelf, count in self._targets(time.monotonic()) for _ in range(count - len(shelf.ready))
+        ]
+
+    def _targets(self, now: float) -> list[tuple[Shelf, int]]:
+        """Returns how many boxes of each kind should wait; what the pool was made for comes first."""
+        shelves = sorted(self._shelves, key=lambda one: one is not self._main)
+        least = [one.demand.minimum for one in shelves]
+        more = [one.demand.wanted(now) - one.demand.minimum for one in shelves]
+        extra = shares(more, self._max_size - sum(least))
+        return [(shelf, a + b) for shelf, a, b in zip(shelves, least, extra, strict=True)]
+
     async def _keep_healthy(self) -> None:
         while True:
             await asyncio.sleep(HEALTH_SECONDS)
-            await asyncio.gather(*(self._look_at(box) for box in tuple(self._ready)))
+            await asyncio.gather(
+                *(self._look_at(shelf, box) for shelf in self._shelves for box in shelf.ready)
+            )
 
-    async def _look_at(self, box: _Ready) -> None:
+    async def _look_at(self, shelf: Shelf, box: Ready) -> None:
         """Replaces a waiting box that does not live, before anyone wants it."""
-        if not await self._answers(box) and box in self._ready:
-            self._ready.remove(box)
+        if not await self._answers(box) and box in shelf.ready:
+            shelf.ready.remove(box)
             self._retire(box)
             self._wanted.set()
 
     async def _demand(self) -> None:
-        """Returns once a box was taken, or it is time to look whether one has become too old."""
+        """Returns once a box was asked for, or it is time to look whether one is too old or too many."""
         self._wanted.clear()
         with suppress(TimeoutError):
-            async with asyncio.timeout(self._max_age / 2):
+            async with asyncio.timeout(min(self._max_age / 2, GROW_SECONDS)):
                 await self._wanted.wait()
-                if self._ready:
+                if self.idle:
                     await asyncio.sleep(YIELD_SECONDS)
 
-    def _drop_unfit(self) -> None:
-        for box in [box for box in self._ready if not self._fit(box)]:
-            self._ready.remove(box)
-            self._retire(box)
+    def _drop_surplus(self) -> None:
+        """Ends boxes that are unfit or no longer wanted, and those in whose place boxes of another kind are."""
+        now = time.monotonic()
+        for shelf in self._shelves:
+            for box in shelf.take_surplus(now, self._max_age):
+                self._retire(box)
+        too_many = self.idle + len(self._missing()) - self._max_size
+        for shelf, count in self._targets(now):
+            while too_many > 0 and len(shelf.ready) > count:
+                self._retire(shelf.ready.popleft())
+                too_many -= 1
 
-    def _fit(self, box: _Ready) -> bool:
-        return box.sandbox.alive and time.monotonic() - box.born <= self._max_age
-
-    async def _add(self, count: int) -> bool:
-        """Starts `count` boxes side by side; returns whether all came up. A cancel ends those on their way."""
+    async def _add(self, shelves: Sequence[Shelf]) -> bool:
+        """Starts a box for each shelf, side by side; returns whether all came up. A cancel ends those on their way."""
         async with asyncio.TaskGroup() as group:
-            started = [group.create_task(self._add_one()) for _ in range(count)]
-        failures = [error for task in started if (error := task.result()) is not None]
-        await self._note(failures[0] if failures else None)
-        return not failures
+            started = [group.create_task(self._add_one(shelf)) for shelf in shelves]
+        failures = [(shelf, task.result()) for shelf, task in zip(shelves, started, strict=True)]
+        mine = [error for shelf, error in failures if shelf is self._main]
+        if mine:
+            await self._note(next((error for error in mine if error is not None), None))
+        return not any(error for _, error in failures)
 
-    async def _add_one(self) -> EngineError | None:
+    async def _add_one(self, shelf: Shelf) -> EngineError | None:
+        begun = time.monotonic()
         try:
-            box = await self._start(self._spec)
+            box = await self._start(shelf.spec)
             await self._rehearse(box)
-            self._ready.append(box)
         except EngineError as error:
             logger.warning("a sandbox could not be started ahead: %s", error)
-            return error
+            return self._given_up(shelf, error)
         except Exception as error:
             logger.exception("a sandbox could not be started ahead")
-            return EngineError(f"a sandbox could not be started ahead: {error}")
+            return self._given_up(shelf, EngineError(f"a sandbox could not be started ahead: {error}"))
+        shelf.demand.started(box.seen - begun)
+        if shelf in self._shelves:
+            shelf.ready.append(box)
+        else:
+            self._retire(box)
         return None
 
-    async def _rehearse(self, box: _Ready) -> None:
+    def _given_up(self, shelf: Shelf, error: EngineError) -> EngineError:
+        """Starts no more boxes of a kind that cannot be had, until it is asked for again."""
+        if shelf is not self._main and shelf in self._shelves:
+            self._forget(shelf)
+        return error
+
+    async def _rehearse(self, box: Ready) -> None:
         """Runs a program that does nothing: the first run of a box takes 1 ms longer than the next (measured)."""
         try:
             await box.sandbox.run(REHEARSAL)

@@ -170,9 +170,13 @@ class AuditSettings(Section):
 
 
 class PoolSettings(Section):
-    """Boxes started ahead. 0 boxes by default: a command that runs once would only throw them away."""
+    """Boxes started ahead: `size` always, up to `max_size` where they are asked for often.
+
+    0 boxes by default: a command that runs once would only throw them away.
+    """
 
     size: Annotated[int, Field(ge=0, le=64)] = 0
+    max_size: Annotated[int, Field(ge=0, le=64)] = 8
     max_age_seconds: Seconds = 600.0
 
 

@@ -73,6 +73,7 @@ async def opened(settings: Settings, *, pooled: bool = True) -> AsyncGenerator[L
         engine(settings, store),
         spec,
         size=settings.pool.size if pooled else 0,
+        max_size=settings.pool.max_size,
         max_age_seconds=settings.pool.max_age_seconds,
     )
     async with pool:

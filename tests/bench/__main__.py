@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench import bubblewrap, catalog, controller, handlers, peers, single_use, skill_tests, warm
+from tests.bench import bubblewrap, catalog, controller, handlers, idle, peers, single_use, skill_tests, warm
 from tests.bench.chart import as_svg
 from tests.bench.report import Row, as_markdown, machine, missed
 from tests.bench.scenarios import Bench
@@ -31,6 +31,7 @@ async def measure(folder: Path) -> list[Row]:
             *await handlers.rows(bench),
             *await peers.rows(bench),
             *await single_use.rows(bench),
+            *await idle.rows(bench),
             *await bubblewrap.rows(bench),
             *await skill_tests.rows(bench),
         ]

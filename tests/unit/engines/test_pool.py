@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +17,7 @@ from sandbox_skills.errors import EngineError, EngineUnavailableError, SandboxLo
 from sandbox_skills.spec import SandboxLimits, SandboxSpec
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable
 
     from sandbox_skills.engines.base import Sandbox
 
@@ -348,3 +350,132 @@ async def test_reaping_keeps_what_waits(engine: SlowEngine, monkeypatch: pytest.
         await full(pool)
         await pool.reap([])
         assert kept == set(engine.open_sandboxes)
+
+
+async def waiting(pool: PooledEngine, count: int) -> None:
+    await until(lambda: pool.idle == count)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not holds():  # noqa: ASYNC110  # a pool tells nobody that it changed
+            await asyncio.sleep(0.01)
+
+
+class Clock:
+    """A monotonic clock that a test moves on."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self.ahead
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    moved = Clock()
+    monkeypatch.setattr(pool_module, "time", moved)
+    monkeypatch.setattr(pool_module, "GROW_SECONDS", 0.05)
+    return moved
+
+
+async def used(pool: PooledEngine, spec: SandboxSpec, count: int) -> None:
+    async def once() -> None:
+        async with pool.open(spec):
+            pass
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(count):
+            group.create_task(once())
+
+
+def kinds(pool: PooledEngine) -> dict[int, int]:
+    return {one.spec.limits.pids: len(one.ready) for one in pool._shelves}
+
+
+async def test_a_pool_grows_with_demand_to_its_maximum_and_shrinks_to_its_minimum(
+    clock: Clock,
+) -> None:
+    engine = SlowEngine(0.02)
+    async with PooledEngine(engine, SPEC, size=1, max_size=4, max_age_seconds=1e6) as pool:
+        await full(pool)
+        await used(pool, SPEC, 400)
+        await waiting(pool, 4)
+        clock.ahead = 1_000
+        await waiting(pool, 1)
+    assert engine.open_sandboxes == {}
+
+
+async def test_a_pool_without_a_maximum_does_not_grow(engine: SlowEngine) -> None:
+    async with PooledEngine(engine, SPEC, size=1) as pool:
+        await used(pool, SPEC, 300)
+        await full(pool)
+        await asyncio.sleep(0.2)
+        assert pool.idle == 1
+
+
+OTHER = SandboxSpec(needs=frozenset(), limits=SandboxLimits(pids=8))
+
+
+async def test_another_kind_that_is_asked_for_often_is_started_ahead_too(
+    clock: Clock,
+) -> None:
+    engine = SlowEngine(0.02)
+    async with PooledEngine(engine, SPEC, size=1, max_size=3, max_age_seconds=1e6) as pool:
+        await full(pool)
+        await used(pool, OTHER, 400)
+        await waiting(pool, 3)
+        started = engine.attempts
+        async with pool.open(replace(OTHER, tenant="one")) as sandbox:
+            assert engine.attempts == started
+            assert sandbox.id not in {box.sandbox.id for box in pool._main.ready}
+        clock.ahead = 1_000
+        await waiting(pool, 1)
+    assert engine.open_sandboxes == {}
+
+
+async def test_one_caller_of_another_kind_starts_nothing_ahead(engine: SlowEngine, clock: Clock) -> None:
+    async with PooledEngine(engine, SPEC, size=1, max_size=3) as pool:
+        await full(pool)
+        await used(pool, OTHER, 1)
+        await pool.settled()
+        await asyncio.sleep(0.2)
+        assert [spec.limits.pids for spec in engine.asked].count(8) == 1
+
+
+async def test_a_kind_takes_the_place_of_one_that_is_no_longer_asked_for(
+    clock: Clock,
+) -> None:
+    engine = SlowEngine(0.02)
+    async with PooledEngine(engine, SPEC, size=1, max_size=4, max_age_seconds=1e6) as pool:
+        await used(pool, SPEC, 400)
+        await waiting(pool, 4)
+        clock.ahead = 30
+        await used(pool, OTHER, 400)
+        await waiting(pool, 4)
+        await until(lambda: kinds(pool) == {SPEC.limits.pids: 1, 8: 3})
+
+
+async def test_kinds_are_forgotten_least_lately_asked_first(engine: SlowEngine) -> None:
+    async with PooledEngine(engine, SPEC, size=1, max_size=8) as pool:
+        await full(pool)
+        for pids in range(10, 60):
+            await used(pool, replace(OTHER, limits=SandboxLimits(pids=pids)), 3)
+        assert len(pool._shelves) == pool_module.MAX_KINDS
+        assert pool._main in pool._shelves
+    assert engine.open_sandboxes == {}
+
+
+async def test_a_kind_that_cannot_be_had_does_not_hold_up_the_pools_own(engine: SlowEngine) -> None:
+    async with PooledEngine(engine, SPEC, size=1, max_size=4) as pool:
+        await full(pool)
+        for _ in range(200):
+            engine.error = EngineError("none of these")
+            with suppress(EngineError):
+                async with pool.open(OTHER):
+                    pass
+            engine.error = None
+        await used(pool, SPEC, 1)
+        await full(pool)
+        assert pool.idle >= 1
