@@ -71,6 +71,7 @@ chromium: ## See that Chromium is there, in which the dashboard is tried
 
 test: image bubblewrap chromium unit ## Every test, the Docker ones included
 	@sh runner-image/host-setup.sh gvisor || echo 'gVisor is not tried here'
+	@sh runner-image/host-setup.sh crun || echo 'crun is not tried here'
 	$(BIN)/pytest tests --ignore=tests/unit
 	$(CLI) test skills
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Usage: host-setup.sh [start|stop|running|python PROGRAM|bubblewrap|gvisor|chromium]
+# Usage: host-setup.sh [start|stop|running|python PROGRAM|bubblewrap|gvisor|crun|chromium]
 #
 # start   Makes sure that a Docker Engine answers, and that mmdebstrap is there where the image's base needs it.
 #         One that answers is used as it is. Else, as root on Debian or Ubuntu, installs and starts one.
@@ -257,9 +257,10 @@ case ${1:-start} in
   python) python_ready "${2:-python3}" ;;
   bubblewrap) program_ready bwrap bubblewrap ;;
   gvisor) program_ready runsc runsc ;;
+  crun) program_ready crun crun ;;
   chromium) program_ready chromium chromium ;;
   *)
-    say 'usage: host-setup.sh [start|stop|running|python PROGRAM|bubblewrap|gvisor|chromium]'
+    say 'usage: host-setup.sh [start|stop|running|python PROGRAM|bubblewrap|gvisor|crun|chromium]'
     exit 2
     ;;
 esac

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,8 @@ from sandbox_skills.engines.local import LocalEngine, LocalEngineOptions
 from sandbox_skills.workspace.staging import SkillStore
 from tests.docker_host import connection
 from tests.model_server import ModelServer
+
+collect_ignore = [] if shutil.which("crun") else ["integration/test_crun.py"]
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping

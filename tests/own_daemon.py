@@ -28,13 +28,15 @@ class OwnDaemon:
     The namespaces are held by another process, as the containerd of a daemon that was killed goes on in them.
     """
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, prepare: str = ":") -> None:
+        """`prepare` is a shell's command that is run in the namespaces first."""
         self._folder = folder
         self._arguments = arguments
         self._cgroup = f"sandbox-skills-test-{secrets.token_hex(4)}"
         self.socket = folder / "s"
         self._namespaces = subprocess.Popen(
-            ["unshare", "-m", "-n", "sh", "-c", "echo; exec sleep infinity"], stdout=subprocess.PIPE
+            ["unshare", "-m", "-n", "sh", "-c", f"{prepare}; echo; exec sleep infinity"],
+            stdout=subprocess.PIPE,
         )
         assert self._namespaces.stdout is not None
         self._namespaces.stdout.read(1)

@@ -56,7 +56,7 @@ class Demand:
         self.minimum = minimum
         self._growing = Rate(GROW_SECONDS)
         self._shrinking = Rate(SHRINK_SECONDS)
-        self._start_seconds = FIRST_START_SECONDS
+        self._start_seconds: float = FIRST_START_SECONDS
         self._measured = False
 
     def ask(self, now: float) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from sandbox_skills.engines import docker_box, image
@@ -13,7 +14,7 @@ from sandbox_skills.engines.base import EngineReport
 from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.engines.daemon_calls import DaemonCalls
 from sandbox_skills.engines.docker_client import address, connect, translated, understood
-from sandbox_skills.engines.docker_config import guarantees, lost_guarantees, socket_may_work
+from sandbox_skills.engines.docker_config import chosen_runtime, guarantees, lost_guarantees, socket_may_work
 from sandbox_skills.engines.docker_sandbox import Box, Daemon, DockerEngineOptions, Setup, body_options
 from sandbox_skills.engines.instance import Instance, dead_instances, forget_instances
 from sandbox_skills.engines.socket_channel import SocketPlace, sweep
@@ -41,7 +42,7 @@ class DockerEngine:
     """Sandboxes on a Docker daemon. Construct it anywhere; it connects when it is first used."""
 
     def __init__(self, options: DockerEngineOptions) -> None:
-        self._options = options
+        self._asked = self._options = options
         self._instances = options.data_dir / "instances"
         self._instance: Instance | None = None
         self._daemon: Daemon | None = None
@@ -135,7 +136,9 @@ class DockerEngine:
     async def _connected(self) -> Daemon:
         async with self._connecting:
             if self._daemon is None:
-                self._daemon = await self._calls.look(_connect, self._options)
+                self._daemon = await self._calls.look(_connect, self._asked)
+                chosen = chosen_runtime(self._daemon.info, self._asked.runtime)
+                self._options = replace(self._asked, runtime=chosen)
                 self._checked.clear()
                 self._sockets.usable = self._offers_sockets(self._daemon)
             if self._instance is None:

@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal
 
-from sandbox_skills.engines.docker_config import GVISOR, LOST_IN_GVISOR, has_apparmor, lost_guarantees
+from sandbox_skills.engines.docker_config import (
+    CRUN,
+    GVISOR,
+    LOST_IN_GVISOR,
+    chosen_runtime,
+    has_apparmor,
+    lost_guarantees,
+)
 from sandbox_skills.engines.doctor.checks import Check, guarantee_check
 from sandbox_skills.engines.doctor.kinds import kind_checks
 from sandbox_skills.spec import BASE_GUARANTEES, Guarantee
@@ -29,7 +36,7 @@ MAX_SKEW_SECONDS = 1.0
 TESTED_DRIVERS = frozenset({"overlay2", "overlayfs", "overlay"})
 """Docker's overlay2, the same with containerd's image store, and Podman's name for it."""
 
-TESTED_RUNTIMES = frozenset({"runc", GVISOR})
+TESTED_RUNTIMES = frozenset({"runc", CRUN, GVISOR})
 
 DELEGATE_FIX = (
     "use cgroup v2 and delegate it: `Delegate=cpu cpuset io memory pids` below `[Service]` in "
@@ -206,7 +213,7 @@ def _runtime(daemon: Daemon, runtime: str | None) -> Check:
     if runtime is None and default == GVISOR:
         detail = f"{GVISOR} is the daemon's default, and sandboxes are checked as for runc"
         return Check("runtime", "failed", detail, f"set docker.runtime to {GVISOR}")
-    chosen = runtime or default
+    chosen = chosen_runtime(daemon.info, runtime) or default
     if chosen not in TESTED_RUNTIMES:
         return Check("runtime", "warning", f"{chosen} is not tested; {have}", "set docker.runtime to runc")
     boundary = "has a kernel of its own" if chosen == GVISOR else "shares the daemon's kernel"

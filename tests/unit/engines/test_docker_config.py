@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sandbox_skills.engines.docker_config import (
     LOST_IN_GVISOR,
     DockerOptions,
+    chosen_runtime,
     create_body,
     guarantees,
     has_apparmor,
@@ -200,6 +201,32 @@ def test_a_socket_is_offered_where_a_box_is_known_by_its_uid(
     info: dict[str, object], runtime: str | None, *, may: bool
 ) -> None:
     assert socket_may_work(info, runtime) is may
+
+
+CRUN_IS_THERE: dict[str, object] = {
+    "CgroupVersion": "2",
+    "DefaultRuntime": "runc",
+    "Runtimes": {"crun": {"path": "crun"}, "runc": {"path": "runc"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("info", "wanted", "chosen"),
+    [
+        ({}, None, None),
+        (CRUN_IS_THERE, None, "crun"),
+        (CRUN_IS_THERE, "runc", "runc"),
+        (CRUN_IS_THERE, "runsc", "runsc"),
+        (CRUN_IS_THERE | {"CgroupVersion": "1"}, None, None),
+        (CRUN_IS_THERE | {"DefaultRuntime": "runsc"}, None, None),
+        (CRUN_IS_THERE | {"Runtimes": {"runc": {"path": "runc"}}}, None, None),
+        (CRUN_IS_THERE | {"Runtimes": None}, None, None),
+    ],
+)
+def test_crun_is_taken_where_it_is_registered_and_can_work(
+    info: dict[str, object], wanted: str | None, chosen: str | None
+) -> None:
+    assert chosen_runtime(info, wanted) == chosen
 
 
 def test_the_masks_of_proc_are_left_to_docker() -> None:

@@ -136,7 +136,7 @@ def changed(base: dict[str, Any] = DEBIAN, **info: object) -> dict[str, Check]:
         ("debian", {"apparmor": "lost"}),
         ("modern", {}),
         ("rootless", {"daemon": "warning", "limits": "failed", "apparmor": "lost"}),
-        ("podman", {"daemon": "failed", "runtime": "warning", "apparmor": "lost", "selinux": "warning"}),
+        ("podman", {"daemon": "failed", "apparmor": "lost", "selinux": "warning"}),
         ("desktop", {"daemon": "warning", "apparmor": "lost"}),
         ("remote", {"place": "failed", "transport": "warning"}),
     ],
