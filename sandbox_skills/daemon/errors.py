@@ -13,6 +13,7 @@ RequestError
 ├─ AuditDamagedError          an audit log that does not fit together
 ├─ BodyError                  a request that is not of the form it must have, with every violation
 ├─ BodyTooLargeError          a request longer than the server takes
+├─ RequestStalledError        a request of which nothing came for too long
 ├─ CursorError                a cursor that is none of this list
 ├─ SessionNotFoundError       the tenant has no such session
 ├─ SessionFileError           the session has no such file
@@ -123,6 +124,12 @@ class BodyTooLargeError(RequestError):
     """The request is longer than the server takes; what came of it was dropped."""
 
     code = "request_too_large"
+
+
+class RequestStalledError(RequestError):
+    """The request took too long to come, or stood still; what came of it was dropped."""
+
+    code = "request_stalled"
 
 
 class CursorError(RequestError):
