@@ -22,6 +22,18 @@ class Diagnostic(Violation):
     severity: Severity
     fix: str
 
+    def as_dict(self) -> dict[str, object]:
+        """Returns the one spelling of a diagnostic, for JSON."""
+        return {
+            "line": self.line,
+            "column": self.column,
+            "severity": self.severity.value,
+            "code": self.code,
+            "field": self.field,
+            "message": str(self),
+            "fix": self.fix,
+        }
+
 
 class Findings:
     """Collects the diagnostics of one file in the order they are found."""

@@ -10,7 +10,7 @@ from sandbox_skills.catalog.manifest_load import load_manifest
 from sandbox_skills.catalog.rules import Severity
 
 if TYPE_CHECKING:
-    from sandbox_skills.catalog import Diagnostic, SkillSpec, ToolSpec
+    from sandbox_skills.catalog import SkillSpec, ToolSpec
 
 CHARACTERS_PER_TOKEN = 4
 """What English text has with the tokenizers of today's models, roughly: only the order of magnitude counts."""
@@ -54,19 +54,6 @@ def approximate_tokens(spec: SkillSpec, *, shadowed: bool = False) -> dict[str, 
     told = spec.trusted and spec.model_invocable and not shadowed
     sizes = {"prompt": len(render_skill_line(spec)) if told else 0, "body": spec.body_chars}
     return {name: -(-size // CHARACTERS_PER_TOKEN) for name, size in sizes.items()}
-
-
-def diagnostic_as_dict(item: Diagnostic) -> dict[str, object]:
-    """Returns one diagnostic for JSON."""
-    return {
-        "line": item.line,
-        "column": item.column,
-        "severity": item.severity.value,
-        "code": item.code,
-        "field": item.field,
-        "message": str(item),
-        "fix": item.fix,
-    }
 
 
 def tool_as_dict(tool: ToolSpec) -> dict[str, object]:

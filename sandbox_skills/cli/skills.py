@@ -13,7 +13,6 @@ from sandbox_skills.catalog.manifest_load import load_manifest
 from sandbox_skills.cli.skill_facts import (
     approximate_tokens,
     counts,
-    diagnostic_as_dict,
     signature,
     tool_as_dict,
 )
@@ -85,7 +84,7 @@ def show(options: GlobalOptions, name: str, *, user: bool) -> int:
     if options.as_json:
         tools = {
             "tools": [tool_as_dict(tool) for tool in manifest.tools],
-            "manifest_diagnostics": [diagnostic_as_dict(item) for item in manifest.diagnostics],
+            "manifest_diagnostics": [item.as_dict() for item in manifest.diagnostics],
         }
         print_json(
             {**_as_dict(spec), **digest, **_details(spec), **tools, "files": _files(spec), "body": spec.body}
@@ -198,7 +197,7 @@ def _as_dict(spec: SkillSpec, *, shadowed: bool = False) -> dict[str, object]:
         "trust": trust_of(spec),
         "model_invocable": spec.model_invocable,
         "approximate_tokens": approximate_tokens(spec, shadowed=shadowed),
-        "warnings": [diagnostic_as_dict(item) for item in spec.diagnostics],
+        "warnings": [item.as_dict() for item in spec.diagnostics],
     }
 
 

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 from sandbox_skills.catalog.rules import Severity
 from sandbox_skills.catalog.sarif import sarif_log
 from sandbox_skills.cli.exits import FAILED
-from sandbox_skills.cli.skill_facts import diagnostic_as_dict
 from sandbox_skills.cli.skills import near
 from sandbox_skills.cli.terminal import err, out, print_json
 from sandbox_skills.cli.text import aligned, counted, harmless_line
 from sandbox_skills.errors import InputError
-from sandbox_skills.install.validate import Finding, Report
+from sandbox_skills.install.validate import Report
 from sandbox_skills.install.validate import validate as find
 from sandbox_skills.settings import current_directory
 
@@ -38,13 +37,13 @@ def validate(options: GlobalOptions, paths: Sequence[Path], *, strict: bool, sar
     if sarif is not None:
         write_sarif(report, sarif)
     if options.as_json:
-        print_json({**_counts(report), "findings": [_as_dict(finding) for finding in report.findings]})
+        print_json(report.as_dict())
     elif report.findings:
         width = out.width if out.is_terminal else None
         for line in aligned([HEAD, *_rows(report)], width=width):
             out.print(line)
     err.print(
-        ", ".join(counted(number, label.removesuffix("s")) for label, number in _counts(report).items())
+        ", ".join(counted(number, label.removesuffix("s")) for label, number in report.counts().items())
     )
     return FAILED if report.count(Severity.ERROR) else 0
 
@@ -62,21 +61,8 @@ def write_sarif(report: Report, file: Path) -> None:
         raise InputError(f"{file}: cannot be written: {error.strerror}") from error
 
 
-def _counts(report: Report) -> dict[str, int]:
-    return {
-        "skills": report.skills,
-        "errors": report.count(Severity.ERROR),
-        "warnings": report.count(Severity.WARNING),
-        "notes": report.count(Severity.NOTE),
-    }
-
-
 def _rows(report: Report) -> Iterator[tuple[str, ...]]:
     for finding in report.findings:
         item = finding.diagnostic
         row = (near(finding.path), str(item.line or ""), item.severity.value, item.code, str(item), item.fix)
         yield tuple(map(harmless_line, row))
-
-
-def _as_dict(finding: Finding) -> dict[str, object]:
-    return {"file": finding.path, **diagnostic_as_dict(finding.diagnostic)}

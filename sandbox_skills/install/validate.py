@@ -36,6 +36,10 @@ class Finding:
     path: str
     diagnostic: Diagnostic
 
+    def as_dict(self) -> dict[str, object]:
+        """Returns the finding for JSON."""
+        return {"file": self.path, **self.diagnostic.as_dict()}
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -47,6 +51,19 @@ class Report:
     def count(self, severity: Severity) -> int:
         """Returns the number of findings of a severity."""
         return sum(item.diagnostic.severity is severity for item in self.findings)
+
+    def counts(self) -> dict[str, int]:
+        """Returns how much there is of each."""
+        return {
+            "skills": self.skills,
+            "errors": self.count(Severity.ERROR),
+            "warnings": self.count(Severity.WARNING),
+            "notes": self.count(Severity.NOTE),
+        }
+
+    def as_dict(self) -> dict[str, object]:
+        """Returns the report for JSON."""
+        return {**self.counts(), "findings": [finding.as_dict() for finding in self.findings]}
 
 
 def validate(
