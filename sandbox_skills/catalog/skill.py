@@ -28,13 +28,14 @@ class SkillRoot:
 
     `named` says that the user named it. A root that was only found, such as one in a cloned repository, is
     nobody's word: its skills can be listed and run, but enter no prompt and get no secret. Nor is the folder of the
-    added skills, `installed`: pins say which of those count. `trust_links` lets a SKILL.md be a link to a file
-    outside its skill.
+    added skills, `installed`: pins say which of those count. What a tenant sent, `uploaded`, is that tenant's word
+    alone: it gets a secret only where the operator names its very content. `trust_links` lets a SKILL.md be a link
+    to a file outside its skill.
     """
 
     path: str
     named: bool = True
-    scope: Literal["named", "project", "user", "installed"] = "named"
+    scope: Literal["named", "project", "user", "installed", "uploaded"] = "named"
     trust_links: bool = False
 
 
@@ -81,6 +82,11 @@ class SkillSpec:
     def trusted(self) -> bool:
         """Whether the user's word covers it: the pins that hold for it, else its root. False: no prompt, no secrets."""
         return self.accepted if self.accepted is not None else self.root is None or self.root.named
+
+    @property
+    def uploaded(self) -> bool:
+        """Whether a tenant of a daemon sent it: the operator may never have seen it."""
+        return self.root is not None and self.root.scope == "uploaded"
 
     @property
     def model_invocable(self) -> bool:

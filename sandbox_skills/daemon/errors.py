@@ -8,6 +8,7 @@ RequestError
 ├─ TenantInvalidError         a name, limits or a policy that no tenant can have
 ├─ KeyNotFoundError           no key of that id
 ├─ RunNotFoundError           the tenant has no such run
+├─ SkillReadOnlyError         a skill of the server, which no tenant changes
 ├─ IdempotencyError           an Idempotency-Key that stands for another request
 ├─ EventsLostError            events that are not kept any more
 ├─ AuditDamagedError          an audit log that does not fit together
@@ -81,6 +82,12 @@ class RunNotFoundError(RequestError):
     """The tenant has no run of that id; one of another tenant is not there either."""
 
     code = "run_not_found"
+
+
+class SkillReadOnlyError(RequestError):
+    """The skill, or its name, is the server's: no tenant changes it."""
+
+    code = "skill_read_only"
 
 
 class IdempotencyError(RequestError):

@@ -77,7 +77,8 @@ class SkillRuns:
     """Runs skills in the workspaces of conversations. Owns neither the sessions nor the catalog.
 
     `secrets` are the values that the operator keeps, by name; a skill gets those that the policy grants it, and only
-    where it is trusted; one that is just what `define_tool` wrote needs a pin for that.
+    where it is trusted; one that is just what `define_tool` wrote needs a pin for that. One that a tenant uploaded may
+    have any name, and gets them where the policy's rule holds for its content alone.
     """
 
     skills: OfferedSkills
@@ -181,7 +182,7 @@ class SkillRuns:
         )
 
     def _secrets(self, spec: SkillSpec | None, decision: Decision) -> dict[str, str]:
-        if spec is None or not spec.trusted:
+        if spec is None or not spec.trusted or (spec.uploaded and not decision.digest):
             return {}
         missing = [name for name in decision.secrets if name not in self.secrets]
         if missing:

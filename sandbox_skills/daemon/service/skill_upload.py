@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sandbox_skills.catalog.diagnostics import Diagnostic, Rule, diagnostic
 from sandbox_skills.catalog.skill_file import FILENAME
-from sandbox_skills.errors import SourceError
+from sandbox_skills.errors import SkillLoadError, SkillUnsafeError, SourceError
 from sandbox_skills.install.received import assemble
 from sandbox_skills.install.taking import locate, take
 from sandbox_skills.install.unpack import unpack
+from sandbox_skills.install.validate import Finding, Report, validate
 from sandbox_skills.workspace.skill_copy import EXECUTABLE, READ_ONLY
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from sandbox_skills.catalog.rules import Mode
     from sandbox_skills.install.limits import FetchLimits
     from sandbox_skills.install.received import ReceivedFile
     from sandbox_skills.install.taking import Taken
+
+
+MAX_NAME = 128
+"""Characters of a skill's name: twice what the specification allows, so that a list of names can be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,4 +52,32 @@ def taken_from(upload: Upload, incoming: Path, limits: FetchLimits) -> Taken:
             "nothing was sent", hint="send a zip as `file`, or each file of a folder as `files[]`"
         )
     found = locate(unpacked, choosing="send one of them")
-    return take(found, target, limits.unpacked, modes=(READ_ONLY, EXECUTABLE), told_as=FILENAME)
+    taken = take(found, target, limits.unpacked, modes=(READ_ONLY, EXECUTABLE), told_as=FILENAME)
+    if len(taken.spec.name) > MAX_NAME:
+        raise SourceError(f"the name of the skill is longer than {MAX_NAME} characters")
+    return taken
+
+
+def report_on(taken: Taken, *, mode: Mode = "lenient") -> Report:
+    """Returns what is wrong with a skill that was taken, its tools and files included, by paths in its folder."""
+    report = validate([taken.folder], mode=mode)
+    found = (replace(one, path=_inside(one.path, taken.folder)) for one in report.findings)
+    return replace(report, findings=tuple(found))
+
+
+def judged(upload: Upload, incoming: Path, limits: FetchLimits, *, mode: Mode) -> Report:
+    """Returns what is wrong with the skill that an upload holds, also with one that cannot be kept.
+
+    Raises SourceError where it does not come to one skill.
+    """
+    try:
+        return report_on(taken_from(upload, incoming, limits), mode=mode)
+    except SkillLoadError as error:
+        found = [one for one in error.violations if isinstance(one, Diagnostic)]
+    except SkillUnsafeError as error:
+        found = [diagnostic(Rule.SKILL_UNSAFE, error.message, mode=mode)]
+    return Report(1, tuple(Finding(FILENAME, one) for one in found))
+
+
+def _inside(path: str, folder: Path) -> str:
+    return str(Path(path).relative_to(folder)) if Path(path).is_relative_to(folder) else FILENAME

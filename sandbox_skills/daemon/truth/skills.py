@@ -96,13 +96,13 @@ def add_version(
 def latest_versions(session: Session, *, tenant_id: str) -> list[SkillVersion]:
     """Returns the latest version of each skill, by name."""
     rows = session.execute(_live(tenant_id).where(SkillRow.latest == SkillVersionRow.version))
-    return [_value(skill, row) for skill, row in rows.tuples()]
+    return [_value(skill, row) for skill, row in rows]
 
 
 def versions_of(session: Session, name: str, *, tenant_id: str) -> list[SkillVersion]:
     """Returns the versions of a skill that are left, the newest first; raises SkillNotFoundError where none is."""
     wanted = _live(tenant_id).where(SkillRow.name == name).order_by(SkillVersionRow.version.desc())
-    found = [_value(skill, row) for skill, row in session.execute(wanted).tuples()]
+    found = [_value(skill, row) for skill, row in session.execute(wanted)]
     if not found:
         raise _missing(name)
     return found
@@ -112,7 +112,7 @@ def version_of(session: Session, name: str, version: int | None, *, tenant_id: s
     """Returns one version of a skill, None for the latest; raises SkillNotFoundError."""
     number = SkillRow.latest if version is None else version
     wanted = _live(tenant_id).where(SkillRow.name == name, SkillVersionRow.version == number)
-    found = session.execute(wanted).tuples().first()
+    found = session.execute(wanted).first()
     if found is None:
         raise _missing(name, version)
     return _value(*found)

@@ -1,0 +1,116 @@
+"""What is kept of tenants' skills, in memory and on disk: always what the database says, and never less."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from anyio import to_thread
+
+from sandbox_skills.daemon.service.tenant_skills import TenantSkills, uploaded_spec
+from sandbox_skills.daemon.truth.skills import kept_digests, latest_versions
+from sandbox_skills.engines.cancellation import finish
+from sandbox_skills.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Sequence
+
+    from sandbox_skills.catalog import SkillSpec
+    from sandbox_skills.daemon.service.skill_folders import SkillFolders
+    from sandbox_skills.daemon.service.tenant_skills import ServerSkills
+    from sandbox_skills.daemon.truth.database import Database
+    from sandbox_skills.daemon.truth.skills import SkillVersion
+    from sandbox_skills.install.taking import Taken
+
+
+class KeptSkills:
+    """The contents of uploaded skills and what is read of them. Only this process may change the folders."""
+
+    def __init__(self, database: Database, folders: SkillFolders, server: ServerSkills) -> None:
+        self.folders = folders
+        self.server = server
+        self._database = database
+        self._known: dict[str, TenantSkills] = {}
+        self._held: Counter[tuple[str, str]] = Counter()
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def skills(self, *, tenant: str) -> TenantSkills:
+        """Returns the tenant's skills as runs and models see them; the same object every time, always current."""
+        if (known := self._known.get(tenant)) is not None:
+            return known
+        async with self._locks[tenant]:
+            return self._known.get(tenant) or await self._load(tenant)
+
+    @asynccontextmanager
+    async def changing(self, *, tenant: str) -> AsyncGenerator[None]:
+        """Lets one change of a tenant's skills happen at a time; when it has, or has failed, all is as the rows say."""
+        async with self._locks[tenant]:
+            try:
+                yield
+            finally:
+                await finish(self._settle(tenant))
+
+    async def place(self, taken: Taken, *, tenant: str) -> None:
+        """Puts a content where it stays, within `changing`; raises EngineError."""
+        await _disk(partial(self.folders.add, taken, tenant=tenant))
+
+    @asynccontextmanager
+    async def opened(self, version: SkillVersion, *, tenant: str) -> AsyncGenerator[SkillSpec]:
+        """Gives a version whose folder is not removed meanwhile, whoever deletes it; raises EngineError."""
+        key = (tenant, version.digest)
+        self._held[key] += 1
+        try:
+            spec = await to_thread.run_sync(self._spec, version, tenant)
+            if spec is None:
+                raise EngineError(f"the files of {version.name!r}, version {version.version}, are gone")
+            yield spec
+        finally:
+            self._held[key] -= 1
+            if not self._held[key]:
+                del self._held[key]
+                await finish(self.collect(tenant=tenant))
+
+    async def collect(self, *, tenant: str) -> None:
+        """Removes contents that neither a version nor a run needs any more; raises EngineError."""
+        async with self._locks[tenant]:
+            await self._collect(tenant)
+
+    async def collect_all(self) -> None:
+        """Removes them of every tenant, with what uploads of dead processes have left."""
+        for tenant in await to_thread.run_sync(self.folders.tenants):
+            await self.collect(tenant=tenant)
+
+    async def _settle(self, tenant: str) -> None:
+        await self._load(tenant)
+        await self._collect(tenant)
+
+    async def _collect(self, tenant: str) -> None:
+        kept = await self._database.read(partial(kept_digests, tenant_id=tenant))
+        held = {digest for owner, digest in self._held if owner == tenant}
+        await _disk(partial(self.folders.sweep, kept | held, tenant=tenant))
+
+    async def _load(self, tenant: str) -> TenantSkills:
+        versions = await self._database.read(partial(latest_versions, tenant_id=tenant))
+        specs = await to_thread.run_sync(self._specs, versions, tenant)
+        known = self._known.setdefault(tenant, TenantSkills(self.server))
+        known.replace(specs)
+        return known
+
+    def _specs(self, versions: Sequence[SkillVersion], tenant: str) -> list[SkillSpec]:
+        found = (self._spec(version, tenant) for version in versions)
+        return [spec for spec in found if spec is not None]
+
+    def _spec(self, version: SkillVersion, tenant: str) -> SkillSpec | None:
+        folder = self.folders.find(version.digest, tenant=tenant)
+        return None if folder is None else uploaded_spec(folder, version.digest)
+
+
+async def _disk(work: Callable[[], object]) -> None:
+    """Does blocking work on the disk of the skills; raises EngineError where that is at fault."""
+    try:
+        await to_thread.run_sync(work)
+    except OSError as error:
+        raise EngineError(f"the folders of skills cannot be written: {error.strerror}") from error

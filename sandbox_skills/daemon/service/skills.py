@@ -1,0 +1,220 @@
+"""Skills over the API: received, checked, kept as versions, found by runs, and deleted without harm to any of them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import defaultdict
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from anyio import CapacityLimiter, to_thread
+
+from sandbox_skills.catalog import create_skill_registry
+from sandbox_skills.daemon.errors import SkillReadOnlyError
+from sandbox_skills.daemon.service.skill_upload import judged, report_on, taken_from
+from sandbox_skills.daemon.truth.changes import Change
+from sandbox_skills.daemon.truth.skills import (
+    NewVersion,
+    SkillQuota,
+    add_version,
+    delete_version,
+    latest_versions,
+    version_of,
+    versions_of,
+)
+from sandbox_skills.engines.cancellation import finish
+from sandbox_skills.errors import SkillNotFoundError
+from sandbox_skills.install.limits import FetchLimits
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Sequence
+
+    from sandbox_skills.catalog import SkillSpec
+    from sandbox_skills.daemon.service.kept_skills import KeptSkills
+    from sandbox_skills.daemon.service.skill_upload import Upload
+    from sandbox_skills.daemon.service.tenant_skills import TenantSkills
+    from sandbox_skills.daemon.truth.database import Database
+    from sandbox_skills.daemon.truth.skills import SkillVersion
+    from sandbox_skills.install.taking import Taken
+    from sandbox_skills.install.validate import Report
+
+T = TypeVar("T")
+
+UPLOADS_OF_TENANT = 2
+"""Uploads that one tenant has under way: each may fill the disk with three times the largest skill for a moment."""
+
+UPLOADS = 4
+"""Uploads that are unpacked and read at once, of all tenants: each keeps a thread and the disk busy."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillEntry:
+    """A skill of a tenant: what its text says, and the version that counts; None for one of the server's."""
+
+    spec: SkillSpec
+    version: SkillVersion | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedSkill:
+    """A skill whose folder stays as long as it is open."""
+
+    spec: SkillSpec
+    folder: Path
+    version: SkillVersion | None
+
+
+class SkillService:
+    """The skills of all tenants. Names are the skills' own, or the ids that these give."""
+
+    def __init__(
+        self,
+        database: Database,
+        kept: KeptSkills,
+        *,
+        limits: FetchLimits | None = None,
+        quota: SkillQuota | None = None,
+    ) -> None:
+        self.limits = limits or FetchLimits()
+        self._database = database
+        self.kept = kept
+        self._quota = quota or SkillQuota()
+        self._receiving: defaultdict[str, asyncio.Semaphore] = defaultdict(
+            partial(asyncio.Semaphore, UPLOADS_OF_TENANT)
+        )
+        self._unpacking = CapacityLimiter(UPLOADS)
+
+    @asynccontextmanager
+    async def receiving(self, *, tenant: str) -> AsyncGenerator[Path]:
+        """Gives an empty directory for an upload, once others of the tenant leave room; all in it is removed after.
+
+        Raises EngineError where the disk is at fault.
+        """
+        async with self._receiving[tenant]:
+            stack = ExitStack()
+            opened = self.kept.folders.incoming(tenant=tenant)
+            try:
+                yield await finish(asyncio.to_thread(stack.enter_context, opened))
+            finally:
+                # In a thread, as there may be ten thousand files, and to its end, whoever is cancelled.
+                await finish(asyncio.to_thread(stack.__exit__, *sys.exc_info()))
+
+    async def add(self, upload: Upload, incoming: Path, *, tenant: str) -> tuple[SkillVersion, bool]:
+        """Makes an upload the latest version of its skill; returns it, and whether it is new.
+
+        What the latest version holds already is not added again. Raises as `taken_from` does, SkillReadOnlyError for a
+        name of the server's, QuotaError.
+        """
+        taken = await self._done(partial(taken_from, upload, incoming, self.limits))
+        name = taken.spec.name
+        if any(spec.name == name for spec in await to_thread.run_sync(self.kept.server.list)):
+            raise SkillReadOnlyError(
+                f"{name!r} is a skill of the server", hint="give your skill another name"
+            )
+        report = await self._done(partial(report_on, taken))
+        new = _new_version(taken, report)
+        add = partial(add_version, new=new, tenant_id=tenant, now=self._database.clock(), quota=self._quota)
+        async with self.kept.changing(tenant=tenant):
+            # First the content, then the word that it is there: what a crash leaves in between is swept.
+            await self.kept.place(taken, tenant=tenant)
+            return await finish(self._database.write(Change.SKILL_ADD, add))
+
+    async def validate(self, upload: Upload, incoming: Path, *, strict: bool = False) -> Report:
+        """Returns what is wrong with the skill that an upload holds, and keeps nothing of it; raises SourceError."""
+        look = partial(judged, upload, incoming, self.limits, mode="strict" if strict else "lenient")
+        return await self._done(look)
+
+    async def entries(self, *, tenant: str) -> Sequence[SkillEntry]:
+        """Returns every skill that the tenant has, the server's included, by name."""
+        skills = await self.kept.skills(tenant=tenant)
+        versions = await self._database.read(partial(latest_versions, tenant_id=tenant))
+        by_name = {one.name: one for one in versions}
+        found = await to_thread.run_sync(skills.list)
+        entries = (SkillEntry(spec, by_name.get(spec.name) if spec.uploaded else None) for spec in found)
+        return sorted(entries, key=lambda entry: entry.spec.name)
+
+    async def get(self, name: str, *, tenant: str) -> SkillEntry:
+        """Returns one skill; raises SkillNotFoundError with near names."""
+        skills = await self.kept.skills(tenant=tenant)
+        spec = await to_thread.run_sync(_required, skills, name)
+        if not spec.uploaded:
+            return SkillEntry(spec, None)
+        read = partial(version_of, name=spec.name, version=None, tenant_id=tenant)
+        return SkillEntry(spec, await self._database.read(read))
+
+    async def versions(self, name: str, *, tenant: str) -> Sequence[SkillVersion]:
+        """Returns the versions of an uploaded skill, the newest first; one of the server's has none."""
+        entry = await self.get(name, tenant=tenant)
+        if entry.version is None:
+            return []
+        return await self._database.read(partial(versions_of, name=entry.spec.name, tenant_id=tenant))
+
+    async def version(self, name: str, version: int | None, *, tenant: str) -> SkillVersion:
+        """Returns one version of an uploaded skill, None for the latest; raises SkillNotFoundError."""
+        own = await self._own_name(name, tenant=tenant)
+        return await self._database.read(partial(version_of, name=own, version=version, tenant_id=tenant))
+
+    @asynccontextmanager
+    async def opened(self, name: str, version: int | None, *, tenant: str) -> AsyncGenerator[OpenedSkill]:
+        """Gives a skill whose folder is not removed meanwhile, whoever deletes it; None for the latest version.
+
+        Raises SkillNotFoundError.
+        """
+        entry = await self.get(name, tenant=tenant)
+        if entry.version is None:
+            if version is not None:
+                raise SkillNotFoundError(
+                    f"the server's skill {entry.spec.name!r} has no versions", hint="leave the version out"
+                )
+            yield OpenedSkill(entry.spec, await to_thread.run_sync(_resolved, entry.spec), None)
+            return
+        found = await self.version(name, version, tenant=tenant)
+        async with self.kept.opened(found, tenant=tenant) as spec:
+            yield OpenedSkill(spec, await to_thread.run_sync(_resolved, spec), found)
+
+    async def delete(self, name: str, version: int | None = None, *, tenant: str) -> None:
+        """Deletes a version of an uploaded skill, or all of it. Runs that were accepted before still find it.
+
+        Raises SkillNotFoundError, SkillReadOnlyError for one of the server's.
+        """
+        own = await self._own_name(name, tenant=tenant)
+        now = self._database.clock()
+        delete = partial(delete_version, name=own, version=version, tenant_id=tenant, now=now)
+        async with self.kept.changing(tenant=tenant):
+            await finish(self._database.write(Change.SKILL_DELETE, delete))
+
+    async def _done(self, work: Callable[[], T]) -> T:
+        """Does blocking work on an upload, to its end: nothing is to write where files are being removed."""
+        return await finish(to_thread.run_sync(work, limiter=self._unpacking))
+
+    async def _own_name(self, name: str, *, tenant: str) -> str:
+        skills = await self.kept.skills(tenant=tenant)
+        spec = await to_thread.run_sync(_required, skills, name)
+        if not spec.uploaded:
+            raise SkillReadOnlyError(f"{spec.name!r} is a skill of the server", hint="its operator keeps it")
+        return spec.name
+
+
+def _new_version(taken: Taken, report: Report) -> NewVersion:
+    return NewVersion(
+        name=taken.spec.name,
+        description=taken.spec.description,
+        digest=taken.content.digest,
+        size=taken.bytes,
+        files=taken.files,
+        diagnostics=[finding.as_dict() for finding in report.findings],
+    )
+
+
+def _required(skills: TenantSkills, name: str) -> SkillSpec:
+    """Returns a tenant's skill; raises SkillNotFoundError with near names. Blocking."""
+    found = skills.get(name)
+    return found if found is not None else create_skill_registry(skills.list()).require(name)
+
+
+def _resolved(spec: SkillSpec) -> Path:
+    return Path(spec.dir).resolve()
