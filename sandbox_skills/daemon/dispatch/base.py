@@ -104,19 +104,28 @@ class RunQueue(Protocol):
         """
         ...
 
-    async def cancel(self, run_id: str, *, tenant_id: str) -> Run:
+    async def cancel(self, run_id: str, *, tenant_id: str, actor: str = "") -> Run:
         """Asks for a run's end: a queued one is finished by this, a running one by its node at its next renewal.
 
         Returns the run as it is then; a finished one stays as it is. Raises RunNotFoundError.
         """
         ...
 
-    async def cancels(self, node_id: str, *, wait_seconds: float = 0.0) -> frozenset[str]:
-        """Returns the ids of runs on that node whose cancel was asked for; waits until there is one."""
+    async def cancels(
+        self, node_id: str, *, known: frozenset[str] = frozenset(), wait_seconds: float = 0.0
+    ) -> frozenset[str]:
+        """Returns the ids of runs on that node whose cancel was asked for, but of none that is `known`.
+
+        Waits until there is one; none after `wait_seconds`.
+        """
         ...
 
     async def abandon(self, finished: Finished, *, nodes: frozenset[str] | None = None) -> Sequence[Run]:
         """Finishes every running run of those nodes, of every node for None: for nodes that are known to be dead."""
+        ...
+
+    async def expire(self, finished: Finished) -> Sequence[Run]:
+        """Finishes every running run whose lease is over: its node has said nothing for so long."""
         ...
 
     async def depth(self) -> QueueDepth:
@@ -175,5 +184,8 @@ class NodeRegistry(Protocol):
         ...
 
     async def place(self, session_id: str, node_id: str) -> str:
-        """Returns which node holds the session: the one that does already, or `node_id` from now on."""
+        """Returns which node holds the session: the one that does already, or `node_id` from now on.
+
+        Raises SessionNotFoundError.
+        """
         ...

@@ -29,6 +29,7 @@ class Change(StrEnum):
     SKILL_DELETE = "skill.delete"
     NODE_HEARTBEAT = "node.heartbeat"
     NODE_DRAIN = "node.drain"
+    NODE_LEAVE = "node.leave"
     AUDIT_APPEND = "audit.append"
     RETENTION = "retention"
 

@@ -77,12 +77,13 @@ class SessionRow(Table):
 class RunRow(Table):
     """A run: `state` is queued, running or finished. `attempt` counts claims, and fences whoever lost its lease.
 
+    `needs` are names of capabilities, sorted and joined by spaces, so that databases can compare them.
     `event_first` and `event_last` are the numbers of the events that are kept, `event_bytes` their size.
     """
 
     __tablename__ = "run"
     __table_args__ = (
-        Index("ix_run_state_tenant", "state", "tenant_id", "id"),
+        Index("ix_run_state", "state", "tenant_id", "id", "session_id", "needs"),
         Index("ix_run_tenant", "tenant_id", "id"),
         Index("ix_run_finished", "state", "finished_at"),
     )
@@ -97,7 +98,7 @@ class RunRow(Table):
     skill_source: Mapped[str]
     state: Mapped[str]
     request: Mapped[Json]
-    needs: Mapped[list[str]]
+    needs: Mapped[str]
     attempt: Mapped[int] = mapped_column(default=0)
     lease_until: Mapped[float | None]
     node: Mapped[str | None]

@@ -154,7 +154,7 @@ def _run() -> None:
         sa.Column("skill_source", sa.String(), nullable=False),
         sa.Column("state", sa.String(), nullable=False),
         sa.Column("request", sa.JSON(), nullable=False),
-        sa.Column("needs", sa.JSON(), nullable=False),
+        sa.Column("needs", sa.String(), nullable=False),
         sa.Column("attempt", sa.Integer(), nullable=False),
         sa.Column("lease_until", _SECONDS, nullable=True),
         sa.Column("node", sa.String(), nullable=True),
@@ -174,7 +174,7 @@ def _run() -> None:
     )
     op.create_index("ix_run_finished", "run", ["state", "finished_at"], unique=False)
     op.create_index("ix_run_session_id", "run", ["session_id"], unique=False)
-    op.create_index("ix_run_state_tenant", "run", ["state", "tenant_id", "id"], unique=False)
+    op.create_index("ix_run_state", "run", ["state", "tenant_id", "id", "session_id", "needs"], unique=False)
     op.create_index("ix_run_tenant", "run", ["tenant_id", "id"], unique=False)
 
 

@@ -1,0 +1,68 @@
+"""What a tenant may have: its own limits as JSON over the server's defaults. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from sandbox_skills.daemon.errors import TenantInvalidError
+from sandbox_skills.spec import MIB
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_Count = Annotated[int, Field(ge=0, le=1_000_000)]
+_Positive = Annotated[int, Field(ge=1, le=1_000_000)]
+_Bytes = Annotated[int, Field(ge=0, le=2**50)]
+
+
+class SandboxCeiling(BaseModel):
+    """The most that a run of the tenant may ask for; None leaves what the server's settings allow."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    wall_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    cpu_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    output_bytes: _Bytes | None = None
+
+
+class TenantLimits(BaseModel):
+    """Everything that is counted for a tenant. `engines` None allows what the server has."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    concurrency: _Positive = 4
+    """Runs at a time: two machines of usual size in boxes of one processor."""
+    queue: _Count = 1_000
+    """Runs that wait."""
+    runs_per_minute: _Positive = 600
+    """Ten a second, for ever; as many at once."""
+    sessions: _Count = 50
+    """Open at a time, idle ones included."""
+    artifact_bytes: _Bytes = 2_048 * MIB
+    artifact_count: _Count = 10_000
+    skill_bytes: _Bytes = 1_024 * MIB
+    """Contents of all versions of its skills."""
+    sandbox: SandboxCeiling = SandboxCeiling()
+    engines: tuple[str, ...] | None = None
+
+
+def tenant_limits(own: Mapping[str, Any], defaults: TenantLimits | None = None) -> TenantLimits:
+    """Returns a tenant's limits: its own where it has some, else the defaults.
+
+    Raises TenantInvalidError for what no tenant can have, with every fault.
+    """
+    base = (defaults or TenantLimits()).model_dump()
+    sandbox = own.get("sandbox")
+    merged = {**base, **own}
+    if isinstance(sandbox, dict):
+        merged["sandbox"] = {**base["sandbox"], **sandbox}
+    try:
+        return TenantLimits.model_validate(merged)
+    except ValidationError as error:
+        faults = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise TenantInvalidError(
+            f"no tenant can have these limits: {faults}",
+            hint=f"limits are {', '.join(TenantLimits.model_fields)}",
+        ) from error

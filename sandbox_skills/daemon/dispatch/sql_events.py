@@ -1,0 +1,76 @@
+"""The event log over the database of this process."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select
+
+from sandbox_skills.daemon.dispatch.sql_queue import run_bell
+from sandbox_skills.daemon.errors import EventsLostError, RunNotFoundError
+from sandbox_skills.daemon.truth.run import FINISHED, RunEvent, RunState
+from sandbox_skills.daemon.truth.runs import event_of
+from sandbox_skills.daemon.truth.tables import EventRow, RunRow
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+
+    from sqlalchemy.orm import Session
+
+    from sandbox_skills.daemon.dispatch.bell import Bell
+    from sandbox_skills.daemon.truth.database import Database
+
+PAGE = 500
+"""Events of one read while following: a page of terminal output each, half a megabyte."""
+
+
+class SqlEventLog:
+    """An EventLog. `bell` is the queue's, which rings for what a lease adds."""
+
+    def __init__(self, database: Database, bell: Bell) -> None:
+        self._database = database
+        self._bell = bell
+
+    async def read(self, run_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[RunEvent]:
+        work = partial(_read, run_id=run_id, after=after, limit=limit)
+        return (await self._database.read(work))[0]
+
+    async def follow(self, run_id: str, *, after: int = 0) -> AsyncGenerator[RunEvent]:
+        with self._bell.listening(run_bell(run_id)) as heard:
+            while True:
+                heard.clear()
+                work = partial(_read, run_id=run_id, after=after, limit=PAGE)
+                events, is_over = await self._database.read(work)
+                for event in events:
+                    yield event
+                    after = event.seq
+                    if event.kind == FINISHED:
+                        return
+                if is_over and not events:
+                    return
+                if not events:
+                    await heard.wait()
+
+
+def _read(session: Session, run_id: str, after: int, limit: int) -> tuple[Sequence[RunEvent], bool]:
+    """Returns events, and whether the run is over."""
+    query = select(RunRow.event_first, RunRow.event_last, RunRow.state).where(RunRow.id == run_id)
+    kept = session.execute(query).first()
+    if kept is None:
+        raise RunNotFoundError(f"there is no run {run_id[:80]!r}")
+    first, last, state = kept
+    if not first - 1 <= after <= last:
+        raise EventsLostError(
+            f"events {first} to {last} are kept, and what follows {after} was asked for",
+            hint=f"read on after {first - 1}; the run itself tells how it ended",
+            first=first,
+            last=last,
+        )
+    rows = session.scalars(
+        select(EventRow)
+        .where(EventRow.run_id == run_id, EventRow.seq > after)
+        .order_by(EventRow.seq)
+        .limit(limit)
+    )
+    return [event_of(row) for row in rows], state == RunState.FINISHED

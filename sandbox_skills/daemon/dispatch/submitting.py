@@ -1,0 +1,74 @@
+"""How a run gets into the queue: one transaction, in which it is either accepted for good or leaves nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy import delete, func, select
+
+from sandbox_skills.daemon.access.limits import tenant_limits
+from sandbox_skills.daemon.dispatch.base import Accepted, QueueFull
+from sandbox_skills.daemon.errors import IdempotencyError
+from sandbox_skills.daemon.truth import audit, tenants
+from sandbox_skills.daemon.truth.audit import Deed
+from sandbox_skills.daemon.truth.ids import new_id
+from sandbox_skills.daemon.truth.run import QUEUED, IdempotencyKey, NewEvent, NewRun, RunState
+from sandbox_skills.daemon.truth.runs import new_row, run_of, step
+from sandbox_skills.daemon.truth.tables import IdempotencyRow, RunRow
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from sandbox_skills.daemon.dispatch.options import QueueOptions
+
+
+def submit(session: Session, new: NewRun, options: QueueOptions, *, now: float) -> Accepted | QueueFull:
+    """Queues a run; raises IdempotencyError, and TenantNotFoundError for no tenant."""
+    key = new.idempotency
+    if key is not None and (before := _replayed(session, new.tenant_id, key, now=now)):
+        return before
+    if full := _full(session, new.tenant_id, options):
+        return full
+    row = new_row(new_id(), new, now=now)
+    session.add(row)
+    session.flush()
+    if key is not None:
+        session.add(
+            IdempotencyRow(
+                tenant_id=new.tenant_id,
+                key=key.key,
+                body_digest=key.body_digest,
+                run_id=row.id,
+                expires_at=now + key.ttl_seconds,
+            )
+        )
+    detail = {"kind": new.kind, "skill": new.skill.name, "digest": new.skill.digest}
+    audit.append(session, Deed(new.actor, "run.submit", f"run:{row.id}", new.tenant_id, detail), at=now)
+    step(session, row.id, events=[NewEvent(QUEUED)], now=now)
+    return Accepted(run_of(row))
+
+
+def _replayed(session: Session, tenant_id: str, key: IdempotencyKey, *, now: float) -> Accepted | None:
+    kept = session.get(IdempotencyRow, (tenant_id, key.key))
+    if kept is None:
+        return None
+    if kept.expires_at <= now:
+        session.execute(
+            delete(IdempotencyRow).where(IdempotencyRow.tenant_id == tenant_id, IdempotencyRow.key == key.key)
+        )
+        return None
+    if kept.body_digest != key.body_digest:
+        raise IdempotencyError(
+            "this Idempotency-Key was used for another request", hint="a new request needs a new key"
+        )
+    return Accepted(run_of(session.get_one(RunRow, kept.run_id)), replayed=True)
+
+
+def _full(session: Session, tenant_id: str, options: QueueOptions) -> QueueFull | None:
+    limits = tenant_limits(tenants.found(session, tenant_id).limits, options.limits)
+    waiting = select(func.count()).select_from(RunRow).where(RunRow.state == RunState.QUEUED)
+    if (session.scalar(waiting.where(RunRow.tenant_id == tenant_id)) or 0) >= limits.queue:
+        return QueueFull("tenant", limits.queue, options.full_retry_seconds)
+    if (session.scalar(waiting) or 0) >= options.max_queued:
+        return QueueFull("server", options.max_queued, options.full_retry_seconds)
+    return None
