@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sandbox_skills.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from sandbox_skills.controller.client_options import ClientOptions, RetryPolicy
+    from sandbox_skills.controller.client_options import ClientOptions
     from sandbox_skills.controller.controller import Controller, Decisions
     from sandbox_skills.controller.hooks import Hooks
     from sandbox_skills.controller.openrouter import OpenRouterClient
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         SandboxLostError,
         SandboxSkillsError,
     )
+    from sandbox_skills.outgoing.retry_policy import RetryPolicy
     from sandbox_skills.settings import Settings, load_settings
     from sandbox_skills.spec import (
         CollectLimits,
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
     from sandbox_skills.workspace.snapshot import Snapshot
 
 _HOMES = {
-    "controller.client_options": ("ClientOptions", "RetryPolicy"),
+    "controller.client_options": ("ClientOptions",),
     "controller.controller": ("Controller", "Decisions"),
     "controller.hooks": ("Hooks",),
     "controller.openrouter": ("OpenRouterClient",),
@@ -77,6 +78,7 @@ _HOMES = {
     "controller.own_tools": ("OwnTool", "function_tool"),
     "controller.state": ("RunState",),
     "errors": ("EngineError", "GuaranteeError", "RequestError", "SandboxLostError", "SandboxSkillsError"),
+    "outgoing.retry_policy": ("RetryPolicy",),
     "settings": ("Settings", "load_settings"),
     "spec": (
         "CollectLimits",

@@ -8,8 +8,8 @@ import anyio
 
 from sandbox_skills.catalog.text import one_line
 from sandbox_skills.controller.json_values import object_of, parsed
-from sandbox_skills.controller.sse import MAX_EVENT, SseDecoder
 from sandbox_skills.errors import ModelAnswerError, ModelUnavailableError
+from sandbox_skills.outgoing.sse import MAX_EVENT, SseDecoder
 from sandbox_skills.spec import MIB
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _whole(body: bytes, wire: Wire) -> Answer:
 async def _streamed(
     first: bytes, chunks: AsyncIterator[bytes], wire: Wire, hear: Callable[[ModelDelta], None]
 ) -> Answer:
-    decoder, accumulator = SseDecoder(), wire.accumulator()
+    decoder, accumulator = SseDecoder(ModelAnswerError), wire.accumulator()
     chunk = first
     while not _took_all(decoder.feed(chunk), accumulator, hear):
         chunk = b""

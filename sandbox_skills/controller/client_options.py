@@ -5,22 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from sandbox_skills.outgoing.retry_policy import RetryPolicy
+
 OPENROUTER = "https://openrouter.ai/api/v1"
 
 WireName: TypeAlias = Literal["responses", "chat"]
-
-
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """The budget of one request, in attempts and in seconds from its beginning, and its waits in seconds.
-
-    A wait that a provider asks for is kept, however long, or the request is given up where it would end too late.
-    """
-
-    attempts: int = 4
-    seconds: float = 120.0
-    first_wait: float = 0.5
-    longest_wait: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)

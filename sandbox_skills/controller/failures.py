@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import time
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Literal
 
 from sandbox_skills.catalog.text import one_line
@@ -19,6 +18,7 @@ from sandbox_skills.errors import (
     ModelRefusedError,
     ModelUnavailableError,
 )
+from sandbox_skills.outgoing.retries import retry_after_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -189,20 +189,10 @@ def _retry_after(headers: Mapping[str, str], error: JsonObject, metadata: JsonOb
     given = {**{k.lower(): v for k, v in object_of(metadata.get("headers")).items()}, **headers}
     if (milliseconds := number_at(given, "retry-after-ms")) is not None:
         return max(0.0, milliseconds / 1000)
-    if (seconds := _seconds(text_at(given, "retry-after"))) is not None:
+    if (seconds := retry_after_seconds(text_at(given, "retry-after"))) is not None:
         return seconds
     if (seconds := number_at(object_of(error.get("availability")), "retry_after")) is not None:
         return max(0.0, seconds)
     if (reset := number_at(given, "x-ratelimit-reset")) is not None:
         return max(0.0, reset / 1000 - time.time())  # OpenRouter gives milliseconds since the epoch
     return None
-
-
-def _seconds(text: str) -> float | None:
-    """Reads a Retry-After, which is seconds or a date (RFC 9110, 10.2.3)."""
-    if (number := number_at({"": text}, "")) is not None:
-        return max(0.0, number)
-    try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
-    except (ValueError, TypeError):
-        return None

@@ -21,14 +21,10 @@ from sandbox_skills.controller.events import TurnRestarted
 from sandbox_skills.controller.failures import failure_of
 from sandbox_skills.controller.json_values import parsed
 from sandbox_skills.controller.responses import ResponsesWire
-from sandbox_skills.controller.retries import retrying
-from sandbox_skills.errors import (
-    ModelError,
-    ModelRefusedError,
-    ModelUnavailableError,
-    SettingsError,
-    StreamTruncatedError,
-)
+from sandbox_skills.errors import ModelError, ModelRefusedError, ModelUnavailableError, StreamTruncatedError
+from sandbox_skills.outgoing.address import check_address, without_key
+from sandbox_skills.outgoing.connection import keyed_client, read_at_most, why
+from sandbox_skills.outgoing.retries import retrying
 from sandbox_skills.spec import MIB
 
 if TYPE_CHECKING:
@@ -48,8 +44,6 @@ MAX_ERROR = MIB
 DRAIN_SECONDS = 0.02
 """Less than a new connection with its encryption costs."""
 
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-
 
 class OpenRouterClient:
     """Asks a model. Many requests may be under way at once; leaving the block ends the connections.
@@ -59,7 +53,8 @@ class OpenRouterClient:
 
     def __init__(self, options: ClientOptions | None = None) -> None:
         self._options = options or ClientOptions()
-        _check_address(self._options)
+        options = self._options
+        check_address(options.base_url, key=options.api_key, setting="model.base_url", whose="model")
         self._wire: Wire = ChatWire() if self._options.wire == "chat" else ResponsesWire()
         self._http: httpx.AsyncClient | None = None
 
@@ -89,7 +84,7 @@ class OpenRouterClient:
             if listener is not None:
                 listener(delta)
 
-        async for attempt in retrying(self._options.retry):
+        async for attempt in retrying(self._options.retry, retryable=_may_pass, asked=_asked):
             with attempt:
                 try:
                     return await self._once(request, hear)
@@ -118,22 +113,18 @@ class OpenRouterClient:
             text = f"the model took more than {options.answer_seconds:g} seconds"
             raise ModelUnavailableError(text, retryable=True) from error
         except (httpx.RemoteProtocolError, httpx.ReadError, httpx.DecodingError) as error:
-            raise StreamTruncatedError(f"the answer broke off: {_why(error)}", retryable=True) from error
+            raise StreamTruncatedError(f"the answer broke off: {why(error)}", retryable=True) from error
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
 
     def _client(self) -> httpx.AsyncClient:
         if self._http is None:
             options = self._options
-            self._http = httpx.AsyncClient(
-                base_url=options.base_url.rstrip("/") + "/",
-                headers=_headers(options),
-                timeout=httpx.Timeout(options.idle_seconds, connect=options.connect_seconds, pool=None),
-                limits=httpx.Limits(max_connections=None, max_keepalive_connections=32),
-                follow_redirects=False,
-                trust_env=False,
-                # Where nothing is encrypted there is no certificate to check, and to load them takes 20 ms.
-                verify=urlsplit(options.base_url).scheme != "http",
+            self._http = keyed_client(
+                options.base_url,
+                _headers(options),
+                connect_seconds=options.connect_seconds,
+                idle_seconds=options.idle_seconds,
                 proxy=options.proxy,
             )
         return self._http
@@ -141,39 +132,24 @@ class OpenRouterClient:
     def _unreachable(self, error: httpx.HTTPError) -> ModelUnavailableError:
         host = urlsplit(self._options.base_url).netloc
         hint = "Check the network, and model.base_url."
-        return ModelUnavailableError(f"{host} does not answer: {_why(error)}", hint=hint, retryable=True)
+        return ModelUnavailableError(f"{host} does not answer: {why(error)}", hint=hint, retryable=True)
 
     def _without_key(self, error: ModelError) -> ModelError:
         """Returns the error without the key in it, should a server say it back."""
         key = self._options.api_key
-        if key and key in f"{error.message}{error.provider}":
-            error.message = error.message.replace(key, "[redacted]")
-            error.provider = error.provider.replace(key, "[redacted]")
-            error.args = (error.message,)
+        error.message, error.provider = without_key(error.message, key), without_key(error.provider, key)
+        error.args = (error.message,)
         return error
 
 
-def _check_address(options: ClientOptions) -> None:
-    address = urlsplit(options.base_url)
-    if address.scheme not in {"http", "https"} or not address.hostname:
-        raise SettingsError(f"model.base_url is no http(s) address: {options.base_url}")
-    if address.scheme == "http" and options.api_key and address.hostname not in _LOOPBACK:
-        raise SettingsError(
-            "the key of the model would be sent over a connection that is not encrypted",
-            hint="use https in model.base_url, or no model.api_key",
-        )
-
-
 def _headers(options: ClientOptions) -> dict[str, str]:
-    headers = {
+    return {
         "Content-Type": "application/json",
         "Accept": "text/event-stream, application/json",
-        "User-Agent": "sandbox-skills",
         "Authorization": f"Bearer {options.api_key}" if options.api_key else "",
         "HTTP-Referer": options.referer,
         "X-OpenRouter-Title": options.title,
     }
-    return {name: value for name, value in headers.items() if value}
 
 
 async def _drain(chunks: AsyncIterator[bytes]) -> None:
@@ -190,13 +166,13 @@ async def _refusal(response: httpx.Response) -> ModelError:
         return ModelRefusedError(
             text, hint="Set model.base_url to where it leads.", status=response.status_code
         )
-    body = bytearray()
-    async for data in response.aiter_bytes():
-        body += data[: MAX_ERROR - len(body)]
-        if len(body) >= MAX_ERROR:
-            break
-    return failure_of(response.status_code, response.headers, parsed(bytes(body)))
+    body = await read_at_most(response, MAX_ERROR)
+    return failure_of(response.status_code, response.headers, parsed(body))
 
 
-def _why(error: Exception) -> str:
-    return str(error) or type(error).__name__
+def _may_pass(error: BaseException) -> bool:
+    return isinstance(error, ModelError) and error.retryable
+
+
+def _asked(error: BaseException | None) -> float | None:
+    return error.retry_after if isinstance(error, ModelError) else None

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from pydantic import BeforeValidator, Field, SecretStr
 
-from sandbox_skills.controller.client_options import ClientOptions, RetryPolicy, WireName
+from sandbox_skills.controller.client_options import ClientOptions, WireName
 from sandbox_skills.controller.defaults import CONCURRENCY, DEFAULT_STEPS, MAX_OUTPUT_TOKENS, MAX_TOOL_OUTPUT
+from sandbox_skills.outgoing.retry_policy import RetryPolicy
 from sandbox_skills.settings.section import Count, Seconds, Section
 
 if TYPE_CHECKING:

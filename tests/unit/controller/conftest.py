@@ -13,11 +13,12 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import BaseModel
 
-from sandbox_skills.controller.client_options import ClientOptions, RetryPolicy
+from sandbox_skills.controller.client_options import ClientOptions
 from sandbox_skills.controller.controller import Controller
 from sandbox_skills.controller.openrouter import OpenRouterClient
 from sandbox_skills.controller.options import ControllerOptions
 from sandbox_skills.controller.own_tools import function_tool
+from sandbox_skills.outgoing.retry_policy import RetryPolicy
 from sandbox_skills.toolsets.base import Conversation
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from sandbox_skills.controller.client_options import ClientOptions, RetryPolicy
+from sandbox_skills.controller.client_options import ClientOptions
 from sandbox_skills.controller.events import ReasoningDelta, TextDelta, TurnRestarted
 from sandbox_skills.controller.openrouter import OpenRouterClient
 from sandbox_skills.controller.request import ModelRequest, NamedTool, ToolDefinition
@@ -24,6 +24,7 @@ from sandbox_skills.errors import (
     SettingsError,
     StreamTruncatedError,
 )
+from sandbox_skills.outgoing.retry_policy import RetryPolicy
 from tests.model_server import (
     Drop,
     Raw,

@@ -27,10 +27,10 @@ from sandbox_skills.controller.history import (
 from sandbox_skills.controller.json_values import parsed
 from sandbox_skills.controller.loop import LoopState, PendingCall
 from sandbox_skills.controller.responses_stream import ResponsesAccumulator
-from sandbox_skills.controller.sse import MAX_EVENT, SseDecoder
 from sandbox_skills.controller.state import RunState
 from sandbox_skills.controller.turn import Answer, ModelCall, Usage
 from sandbox_skills.errors import ConversationError, ModelAnswerError, ModelError
+from sandbox_skills.outgoing.sse import MAX_EVENT, SseDecoder
 from sandbox_skills.toolsets.base import Conversation
 
 JSON = st.recursive(
@@ -82,21 +82,21 @@ def call(call_id: Any, arguments: Any = "{}", **more: Any) -> dict[str, Any]:  #
 def test_events_are_the_same_wherever_they_are_cut(texts: list[str], data: st.DataObject) -> None:
     whole = b"".join(b": c\r\ndata: " + one.encode() + b"\r\n\r\n" for one in texts)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)))))
-    decoder = SseDecoder()
+    decoder = SseDecoder(ModelAnswerError)
     pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
     found = [event for piece in pieces for event in decoder.feed(piece)] + decoder.end()
     assert found == [one.encode() for one in texts]
 
 
 def test_an_event_of_several_lines_and_one_without_its_end() -> None:
-    decoder = SseDecoder()
+    decoder = SseDecoder(ModelAnswerError)
     assert decoder.feed(b"\xef\xbb\xbfdata: a\ndata:b\n\ndata: c") == [b"a\nb"]
     assert decoder.end() == [b"c"]
 
 
 @pytest.mark.parametrize("line", [b"data: ", b"data: x\n" * 8])
 def test_an_event_without_end_is_refused(line: bytes) -> None:
-    decoder = SseDecoder()
+    decoder = SseDecoder(ModelAnswerError)
     decoder.feed(line)
     with pytest.raises(ModelAnswerError, match="more than 64 MiB"):
         [decoder.feed(b"x" * 2**20) for _ in range(1 + MAX_EVENT // 2**20)]

@@ -1,12 +1,17 @@
 """Server-sent events: bytes, cut anywhere, into the data of each event. Pure.
 
-Only what the two wires use: `data` fields and comments; an event's name and id say nothing that its data does not.
+Only `data` fields and comments: of the servers that are asked here, an event's name and id say nothing that its data
+does not.
 """
 
 from __future__ import annotations
 
-from sandbox_skills.errors import ModelAnswerError
+from typing import TYPE_CHECKING
+
 from sandbox_skills.spec import MIB
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MAX_EVENT = 64 * MIB
 """Bytes of one event: the last one holds the whole answer again, and no model writes as much."""
@@ -16,9 +21,10 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class SseDecoder:
-    """Takes bytes and gives the data of every event that is whole. Raises ModelAnswerError for one too large."""
+    """Takes bytes and gives the data of every event that is whole. Raises what `too_large` makes of a message."""
 
-    def __init__(self) -> None:
+    def __init__(self, too_large: Callable[[str], Exception]) -> None:
+        self._too_large = too_large
         self._parts: list[bytes] = []
         self._held = 0
         self._after_return = False
@@ -58,7 +64,7 @@ class SseDecoder:
             self._parts.append(part)
             self._held += len(part)
         if self._held > MAX_EVENT:
-            raise ModelAnswerError(f"the server sends an event of more than {MAX_EVENT // MIB} MiB")
+            raise self._too_large(f"the server sends an event of more than {MAX_EVENT // MIB} MiB")
 
     def _line(self, line: bytes) -> bytes | None:
         """Takes one line; returns the event's data where the line, an empty one, ends it."""

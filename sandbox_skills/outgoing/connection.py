@@ -1,0 +1,56 @@
+"""The one way an HTTP client with a key is made: no redirects, and neither proxies nor netrc of the environment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import httpx
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+KEPT_ALIVE = 32
+"""Idle connections: as many as calls that usually go on at once."""
+
+USER_AGENT = "sandbox-skills"
+
+
+def keyed_client(
+    base_url: str,
+    headers: Mapping[str, str],
+    *,
+    connect_seconds: float,
+    idle_seconds: float,
+    proxy: str | None = None,
+) -> httpx.AsyncClient:
+    """Returns a client whose key goes to the host of `base_url` alone; headers with an empty value are left out.
+
+    `connect_seconds` is the longest wait for a connection, `idle_seconds` that between two pieces of an answer.
+    """
+    return httpx.AsyncClient(
+        base_url=base_url.rstrip("/") + "/",
+        headers={name: value for name, value in {"User-Agent": USER_AGENT, **headers}.items() if value},
+        timeout=httpx.Timeout(idle_seconds, connect=connect_seconds, pool=None),
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=KEPT_ALIVE),
+        follow_redirects=False,
+        trust_env=False,
+        # Where nothing is encrypted there is no certificate to check, and to load them takes 20 ms.
+        verify=urlsplit(base_url).scheme != "http",
+        proxy=proxy,
+    )
+
+
+async def read_at_most(response: httpx.Response, most: int) -> bytes:
+    """Returns the beginning of a body, `most` bytes of it."""
+    body = bytearray()
+    async for data in response.aiter_bytes():
+        body += data[: most - len(body)]
+        if len(body) >= most:
+            break
+    return bytes(body)
+
+
+def why(error: Exception) -> str:
+    """Returns what an exception of the network says, its name where it says nothing."""
+    return str(error) or type(error).__name__
