@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 from sandbox_skills.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from sandbox_skills.client.blocking import BlockingSkillsClient
+    from sandbox_skills.client.client import SkillsClient
+    from sandbox_skills.client.options import ServerOptions
     from sandbox_skills.controller.client_options import ClientOptions
     from sandbox_skills.controller.controller import Controller, Decisions
     from sandbox_skills.controller.hooks import Hooks
@@ -70,6 +73,9 @@ if TYPE_CHECKING:
     from sandbox_skills.workspace.snapshot import Snapshot
 
 _HOMES = {
+    "client.blocking": ("BlockingSkillsClient",),
+    "client.client": ("SkillsClient",),
+    "client.options": ("ServerOptions",),
     "controller.client_options": ("ClientOptions",),
     "controller.controller": ("Controller", "Decisions"),
     "controller.hooks": ("Hooks",),
@@ -120,6 +126,7 @@ _HOMES = {
 }
 __all__ = [
     "Argv",
+    "BlockingSkillsClient",
     "BlockingSkillsProvider",
     "ClientOptions",
     "CollectLimits",
@@ -161,6 +168,7 @@ __all__ = [
     "SandboxSpec",
     "Script",
     "SdkTool",
+    "ServerOptions",
     "Services",
     "Session",
     "SessionManager",
@@ -168,6 +176,7 @@ __all__ = [
     "Settings",
     "Shell",
     "Signalled",
+    "SkillsClient",
     "SkillsProvider",
     "Snapshot",
     "Stopped",

@@ -32,6 +32,12 @@ SKILLS = PurePosixPath("/skills")
 HANDLERS = PurePosixPath("/opt/sandbox-skills/handlers")
 """Where every box has what calls the handlers of tools, read-only and outside of every skill."""
 
+UNSTAGED_FOLDERS = frozenset({".git", "__pycache__"})
+"""Left out of every copy of a skill: history that no run reads, and bytecode of another Python.
+
+`node_modules` stays, a skill may ship it.
+"""
+
 
 class Guarantee(StrEnum):
     """What an engine enforces. A spec demands; an engine that cannot enforce refuses."""

@@ -7,8 +7,8 @@ environment. An answer that broke off is asked for again from its beginning, and
 from __future__ import annotations
 
 import json
-from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING, cast
+from contextlib import suppress
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import anyio
@@ -23,12 +23,12 @@ from sandbox_skills.controller.json_values import parsed
 from sandbox_skills.controller.responses import ResponsesWire
 from sandbox_skills.errors import ModelError, ModelRefusedError, ModelUnavailableError, StreamTruncatedError
 from sandbox_skills.outgoing.address import check_address, without_key
-from sandbox_skills.outgoing.connection import keyed_client, read_at_most, why
+from sandbox_skills.outgoing.connection import chunks_of, keyed_client, read_at_most, why
 from sandbox_skills.outgoing.retries import retrying
 from sandbox_skills.spec import MIB
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable
     from typing import Self
 
     from sandbox_skills.controller.events import ModelDelta
@@ -103,7 +103,7 @@ class OpenRouterClient:
                 async with self._client().stream("POST", self._wire.path, content=body) as response:
                     if not response.is_success:
                         raise await _refusal(response)
-                    async with aclosing(cast("AsyncGenerator[bytes]", response.aiter_bytes())) as chunks:
+                    async with chunks_of(response) as chunks:
                         answer = await read_answer(chunks, self._wire, hear)
                         await _drain(chunks)
                         return answer

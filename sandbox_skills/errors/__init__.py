@@ -1,4 +1,4 @@
-"""Every exception of the package.
+"""Every exception of the package; those of the daemon's client alone are in `client/errors.py`, below these.
 
     SandboxSkillsError                 code (stable, for machines), hint (the next step, for people)
     ├─ RequestError                    the caller's input, request.py; CLI exit 2

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 
 class SandboxSkillsError(Exception):
     """Base of all errors; `code` is stable, `hint` names the next step or is empty."""
 
-    code: ClassVar[str] = "error"
+    code: str = "error"
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import aclosing
+from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
 import httpx
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncGenerator, Mapping
 
 KEPT_ALIVE = 32
 """Idle connections: as many as calls that usually go on at once."""
@@ -41,13 +42,19 @@ def keyed_client(
     )
 
 
+def chunks_of(response: httpx.Response) -> aclosing[AsyncGenerator[bytes]]:
+    """Returns what gives a body as it comes, for an `async with`: left early, it is closed at once."""
+    return aclosing(cast("AsyncGenerator[bytes]", response.aiter_bytes()))
+
+
 async def read_at_most(response: httpx.Response, most: int) -> bytes:
     """Returns the beginning of a body, `most` bytes of it."""
     body = bytearray()
-    async for data in response.aiter_bytes():
-        body += data[: most - len(body)]
-        if len(body) >= most:
-            break
+    async with chunks_of(response) as chunks:
+        async for data in chunks:
+            body += data[: most - len(body)]
+            if len(body) >= most:
+                break
     return bytes(body)
 
 

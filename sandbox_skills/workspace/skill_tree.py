@@ -13,14 +13,11 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
 from sandbox_skills.errors import PathEscapeError, SkillUnsafeError
-from sandbox_skills.spec import MIB
+from sandbox_skills.spec import MIB, UNSTAGED_FOLDERS
 from sandbox_skills.workspace.paths import follow_inside, name_fault, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-SKIPPED = frozenset({".git", "__pycache__"})
-"""Left out: history that no run reads, and bytecode of another Python. `node_modules` stays, a skill may ship it."""
 
 MAX_NAMED = 5
 """Paths that one note names; the rest is counted."""
@@ -126,7 +123,7 @@ class _Scanner:
         try:
             with os.scandir(directory_fd) as found:
                 for item in found:
-                    if item.name in SKIPPED:
+                    if item.name in UNSTAGED_FOLDERS:
                         self.skipped.append(path / item.name)
                     else:
                         self._add(directory_fd, path / item.name, item.stat(follow_symlinks=False))

@@ -13,6 +13,7 @@ import pytest
 import sandbox_skills
 import sandbox_skills.artifacts
 import sandbox_skills.catalog
+import sandbox_skills.client
 import sandbox_skills.telemetry
 import sandbox_skills.wiring
 
@@ -24,6 +25,7 @@ LAZY = (
     sandbox_skills,
     sandbox_skills.artifacts,
     sandbox_skills.catalog,
+    sandbox_skills.client,
     sandbox_skills.telemetry,
     sandbox_skills.wiring,
 )

@@ -1,0 +1,53 @@
+"""Runs of a model on a daemon, which works with the tenant's skills there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sandbox_skills.client.connection import Connection, Request, path_of
+from sandbox_skills.client.events import follow
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from sandbox_skills.client.json_values import JsonObject
+    from sandbox_skills.client.values import Event
+
+LAST = frozenset({"done", "finished"})
+"""Events after which none comes before somebody acts: the model is done, or waits."""
+
+
+class Agents:
+    """The runs of models of the key's tenant."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def create(self, given: JsonObject) -> JsonObject:
+        """Lets a model work on `input`; `given` is the body of POST /v1/agents/runs. Never made again by itself."""
+        return await self._connection.json(Request("POST", path_of("agents", "runs"), json=given))
+
+    async def get(self, run_id: str) -> JsonObject:
+        """Returns a run as it is now."""
+        return await self._connection.json(Request("GET", path_of("agents", "runs", run_id)))
+
+    def events(self, run_id: str, *, after: int | None = None) -> AsyncGenerator[Event]:
+        """Yields what happens, until the model is done or waits for somebody."""
+        return follow(self._connection, path_of("agents", "runs", run_id, "events"), after=after, last=LAST)
+
+    async def decide(self, run_id: str, call_id: str, decision: str) -> JsonObject:
+        """Says of a call that waits whether it may run: `approve`, or `refuse`."""
+        body = {"call_id": call_id, "decision": decision}
+        return await self._connection.json(
+            Request("POST", path_of("agents", "runs", run_id, "approvals"), json=body)
+        )
+
+    async def resume(self, run_id: str, given: JsonObject) -> JsonObject:
+        """Goes on with a conversation; `given` is the body, such as its next `input`."""
+        return await self._connection.json(
+            Request("POST", path_of("agents", "runs", run_id, "resume"), json=given)
+        )
+
+    async def cancel(self, run_id: str) -> JsonObject:
+        """Asks for the end of a run."""
+        return await self._connection.json(Request("POST", path_of("agents", "runs", run_id, "cancel")))
