@@ -49,7 +49,11 @@ def _error(status: int, problem: JsonObject) -> SandboxSkillsError:
 @lru_cache(maxsize=1)
 def kinds() -> Mapping[str, type[SandboxSkillsError]]:
     """Returns the errors of the tree that every part shares, by their codes."""
-    return {kind.code: kind for kind in _below(SandboxSkillsError) if kind.__module__.startswith(f"{errors.__name__}.")}
+    return {
+        kind.code: kind
+        for kind in _below(SandboxSkillsError)
+        if kind.__module__.startswith(f"{errors.__name__}.")
+    }
 
 
 def _below(kind: type[SandboxSkillsError]) -> Iterator[type[SandboxSkillsError]]:
