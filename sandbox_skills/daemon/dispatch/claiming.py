@@ -69,7 +69,9 @@ def _start(session: Session, run_id: str, node: Node, options: QueueOptions, *, 
 def _going(session: Session) -> _Going:
     query = select(RunRow.tenant_id, RunRow.session_id).where(RunRow.state == RunState.RUNNING)
     rows = session.execute(query).all()
-    return _Going(Counter(row[0] for row in rows), Counter(row[1] for row in rows if row[1] is not None))
+    return _Going(
+        Counter(tenant for tenant, _ in rows), Counter(held for _, held in rows if held is not None)
+    )
 
 
 def _queues(

@@ -59,8 +59,9 @@ class SqlNodeRegistry:
             row = session.get(SessionRow, session_id, with_for_update=True)
             if row is None:
                 raise SessionNotFoundError(f"there is no session {session_id[:80]!r}")
-            row.node = row.node or node_id
-            return row.node
+            holder = row.node or node_id
+            row.node = holder
+            return holder
 
         return await self._database.write(Change.SESSION_PLACE, hold)
 

@@ -25,6 +25,8 @@ class Change(StrEnum):
     SESSION_CREATE = "session.create"
     SESSION_UPDATE = "session.update"
     SESSION_PLACE = "session.place"
+    SESSION_CLOSE = "session.close"
+    SESSION_LOSE = "session.lose"
     SKILL_ADD = "skill.add"
     SKILL_DELETE = "skill.delete"
     NODE_HEARTBEAT = "node.heartbeat"

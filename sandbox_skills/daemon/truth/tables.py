@@ -57,7 +57,10 @@ class KeyRow(Table):
 
 
 class SessionRow(Table):
-    """A session: `state` is active, idle (snapshotted, no box) or closed; `node` has its box."""
+    """A session: `state` is active, idle (snapshotted, no box) or closed; `node` has its box.
+
+    `end` is why it is closed: closed, expired, or lost with its box.
+    """
 
     __tablename__ = "session"
     __table_args__ = (Index("ix_session_tenant_state", "tenant_id", "state", "id"),)
@@ -68,6 +71,7 @@ class SessionRow(Table):
     state: Mapped[str]
     node: Mapped[str | None]
     snapshot: Mapped[str | None]
+    end: Mapped[str | None]
     ttl_seconds: Mapped[float]
     created_at: Mapped[float]
     last_used_at: Mapped[float]

@@ -113,6 +113,7 @@ def _session() -> None:
         sa.Column("state", sa.String(), nullable=False),
         sa.Column("node", sa.String(), nullable=True),
         sa.Column("snapshot", sa.String(), nullable=True),
+        sa.Column("end", sa.String(), nullable=True),
         sa.Column("ttl_seconds", _SECONDS, nullable=False),
         sa.Column("created_at", _SECONDS, nullable=False),
         sa.Column("last_used_at", _SECONDS, nullable=False),
