@@ -94,8 +94,8 @@ class Tenants:
 
         return await self._database.read(find)
 
-    async def list(self, *, after: str = "", limit: int = 1000) -> Sequence[Tenant]:
-        """Returns the tenants behind the id `after`, oldest first."""
+    async def list(self, *, after: str = "", limit: int | None = None) -> Sequence[Tenant]:
+        """Returns the tenants behind the id `after`, oldest first; all of them without a limit."""
         query = select(TenantRow).where(TenantRow.id > after).order_by(TenantRow.id).limit(limit)
         return await self._database.read(lambda session: [tenant_of(row) for row in session.scalars(query)])
 
