@@ -156,6 +156,25 @@ def mcp(
     return work(_options(context, as_json), wanted)
 
 
+@tool_commands.command()
+@takes_global_options
+def serve(
+    context: typer.Context,
+    host: Annotated[
+        str | None, typer.Option("--host", metavar="ADDRESS", help="Instead of daemon.host.")
+    ] = None,
+    port: Annotated[int | None, typer.Option("--port", metavar="N", help="Instead of daemon.port.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the address, and the first key, as JSON.")
+    ] = False,
+) -> int:
+    """Serve runs, skills and artifacts to many tenants over HTTP."""
+    from sandbox_skills.cli.serve import ServeOptions
+    from sandbox_skills.cli.serve import serve as work
+
+    return work(_options(context, as_json), ServeOptions(host=host, port=port))
+
+
 def _options(context: typer.Context, as_json: bool) -> GlobalOptions:
     options: GlobalOptions = context.obj
     options.as_json = as_json

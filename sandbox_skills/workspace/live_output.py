@@ -71,19 +71,28 @@ class LiveOutput:
 
     async def events(self) -> AsyncGenerator[OutputChunk | OutputGap]:
         """Yields what comes, until it is closed."""
-        while True:
-            if self._gap is not None:
-                gap, self._gap = self._gap, None
-                yield gap
-            elif self._chunks:
-                chunk = self._chunks.popleft()
-                self._waiting -= _weight(chunk)
-                yield chunk
-            elif self._closed:
-                return
+        while (piece := self.take()) is not None or not self._closed:
+            if piece is not None:
+                yield piece
             else:
-                self._arrived.clear()
-                await self._arrived.wait()
+                await self.arrived()
+
+    def take(self) -> OutputChunk | OutputGap | None:
+        """Returns the next of what waits, None where nothing does."""
+        if self._gap is not None:
+            gap, self._gap = self._gap, None
+            return gap
+        if not self._chunks:
+            return None
+        chunk = self._chunks.popleft()
+        self._waiting -= _weight(chunk)
+        return chunk
+
+    async def arrived(self) -> None:
+        """Waits until there is something to be read, or it was closed."""
+        if not self.waiting and not self._closed:
+            self._arrived.clear()
+            await self._arrived.wait()
 
     def _lose(self, chunk: OutputChunk) -> None:
         self._waiting -= _weight(chunk)

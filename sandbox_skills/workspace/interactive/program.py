@@ -176,16 +176,24 @@ class InteractiveProgram(Generic[T]):
         result = self._end.result()
         return Poll(self.id, self._status(), lines, outcome=self._outcome, result=result)
 
+    async def result(self) -> T:
+        """Waits for its end and returns what was made of it; raises as `poll` does. A cancel leaves it as it is."""
+        return await asyncio.shield(self._end)
+
     async def write(self, text: str, *, submit: bool = False) -> bool:
         """Types text, with the Enter key behind it for `submit`; waits as long as the program takes no more.
 
         Returns False where it reads no more.
         """
+        enter = "\n" if self._tty is None else "\r"
+        return await self.feed((text + enter * submit).encode(errors="replace"))
+
+    async def feed(self, data: bytes) -> bool:
+        """Gives it bytes as they are, as `write` gives text."""
         if self._process is None or not self.running:
             return False
-        enter = "\n" if self._tty is None else "\r"
         self._answered = self._buffer.next + bool(self._buffer.partial)
-        return await self._process.write((text + enter * submit).encode(errors="replace"))
+        return await self._process.write(data)
 
     def close_stdin(self) -> None:
         """Ends its input; on a terminal that is ^D."""

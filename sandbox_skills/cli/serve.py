@@ -1,0 +1,55 @@
+"""`serve`: the daemon for many tenants."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from sandbox_skills.cli.terminal import err, print_json
+from sandbox_skills.errors import SettingsError
+
+if TYPE_CHECKING:
+    from sandbox_skills.cli.options import GlobalOptions
+
+NEEDED = (
+    "fastapi",
+    "sqlalchemy",
+    "alembic",
+    "prometheus_client",
+    "python_multipart",
+    "ulid",
+    "uvicorn",
+    "websockets",
+)
+"""What the extra brings, by the names that are imported."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """The options of `serve`, as they were given. None: as the settings say."""
+
+    host: str | None = None
+    port: int | None = None
+
+
+def serve(options: GlobalOptions, wanted: ServeOptions) -> int:
+    """Serves until it is stopped. Raises SettingsError."""
+    if missing := [name for name in NEEDED if find_spec(name) is None]:
+        raise SettingsError(
+            f"not installed: {', '.join(missing)}", hint="pip install 'sandbox-skills[serve]'"
+        )
+    port = None if wanted.port is None else str(wanted.port)
+    settings = options.settings({"daemon.host": wanted.host, "daemon.port": port})
+    from sandbox_skills.daemon.serve import serve as work  # noqa: PLC0415  # a second, which others need not wait for
+
+    def announce(address: str, key: str | None) -> None:
+        if options.as_json:
+            print_json({"url": address, "key": key})
+        elif key is not None:
+            err.print(f"the first admin key, shown this once: {key}")
+        err.print(f"serving at {address}")
+
+    asyncio.run(work(settings, announce))
+    return 0

@@ -1,0 +1,73 @@
+"""The application: every router, one form of error, ids and limits for every request."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from sandbox_skills.daemon.api import run_events, runs, server
+from sandbox_skills.daemon.api.body_limits import BodyLimits, BoundedBodies
+from sandbox_skills.daemon.api.event_values import EventTold
+from sandbox_skills.daemon.api.problems import PROBLEM_RESPONSES, Problem, Unforeseen, install_problems
+from sandbox_skills.daemon.api.request_ids import RequestIds
+from sandbox_skills.daemon.api.request_metrics import CountedRequests
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from sandbox_skills.daemon.working.daemon import Daemon
+
+ROUTERS = (runs.router, run_events.router, server.router)
+
+DESCRIPTION = """Runs Agent Skills that nobody has to trust, in sandboxes without a network.
+
+Every request but those to `/healthz` and `/readyz` needs a key. What another tenant has is not there. An error is a
+problem (RFC 9457) with a stable `code`; lists come in pages, newest first.
+"""
+
+
+def create_app(daemon: Daemon) -> FastAPI:
+    """Returns the application over a daemon that is open; it is served while that lasts."""
+    app = FastAPI(
+        title="sandbox-skills",
+        version=version("sandbox-skills"),
+        description=DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/v1/openapi.json",
+        responses=PROBLEM_RESPONSES,
+    )
+    app.state.daemon = daemon
+    for router in ROUTERS:
+        app.include_router(router)
+    install_problems(app)
+    chosen = daemon.settings.daemon
+    limits = BodyLimits(plain=chosen.body_bytes, upload=chosen.upload_bytes, file=chosen.file_bytes)
+    app.add_middleware(BoundedBodies, limits=limits)
+    app.add_middleware(Unforeseen)
+    app.add_middleware(CountedRequests, metrics=daemon.metrics)
+    app.add_middleware(RequestIds)
+    app.openapi = lambda: _document(app)  # type: ignore[method-assign]
+    return app
+
+
+def _document(app: FastAPI) -> dict[str, Any]:
+    """Returns the OpenAPI document, with the models that no route returns as a value."""
+    if app.openapi_schema is None:
+        document = get_openapi(
+            title=app.title, version=app.version, description=app.description, routes=app.routes
+        )
+        schemas = document["components"]["schemas"]
+        for model in (Problem, EventTold):
+            _add(schemas, model)
+        app.openapi_schema = document
+    return app.openapi_schema
+
+
+def _add(schemas: dict[str, Any], model: type[BaseModel]) -> None:
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}", mode="serialization")
+    schemas |= schema.pop("$defs", {})
+    schemas[model.__name__] = schema

@@ -1,0 +1,77 @@
+"""Who asks: the tenant of the key that the request brings, and what that key may do."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Security
+from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
+from starlette.datastructures import Headers
+
+from sandbox_skills.daemon.access.keys import KEY_HINT
+from sandbox_skills.daemon.access.scopes import Scope
+from sandbox_skills.daemon.api.dependencies import TheDaemon
+from sandbox_skills.daemon.errors import KeyInvalidError, ScopeError
+from sandbox_skills.daemon.working.daemon import Daemon
+
+_BEARER = HTTPBearer(auto_error=False, description="A key: `Authorization: Bearer ssk_...`")
+_HEADER = APIKeyHeader(
+    name="X-API-Key", auto_error=False, description="A key, for clients that set no bearer."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A tenant, by one of its keys. `tenant_name` is what policies call it, `actor` what the audit log does."""
+
+    tenant_id: str
+    tenant_name: str
+    key_id: str
+    scopes: frozenset[Scope]
+    actor: str
+
+    def need(self, scope: Scope) -> None:
+        """Raises ScopeError where the key may not do this."""
+        if scope not in self.scopes:
+            raise ScopeError(f"this key lacks the scope {scope}", hint="use a key that has it")
+
+
+async def identified(daemon: Daemon, token: str | None) -> Caller:
+    """Returns whose key it is; raises KeyInvalidError."""
+    if not token:
+        raise KeyInvalidError("the request has no key", hint=KEY_HINT)
+    identity = await daemon.keys.identify(token)
+    return Caller(identity.tenant.id, identity.tenant.name, identity.key_id, identity.scopes, identity.actor)
+
+
+async def caller(
+    daemon: TheDaemon,
+    bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)],
+    header: Annotated[str | None, Security(_HEADER)],
+) -> Caller:
+    """Returns who asks, whatever the key may do."""
+    return await identified(daemon, bearer.credentials if bearer is not None else header)
+
+
+def token_in(headers: Headers) -> str | None:
+    """Returns the key that a request brings, None without one: for what is no route, such as a WebSocket. Pure."""
+    kind, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" else headers.get("x-api-key")
+
+
+def requires(scope: Scope) -> Callable[[Caller], Awaitable[Caller]]:
+    """Returns the dependency that gives whoever asks, if the key may do this."""
+
+    async def allowed(who: Annotated[Caller, Depends(caller)]) -> Caller:
+        who.need(scope)
+        return who
+
+    return allowed
+
+
+AnyCaller = Annotated[Caller, Depends(caller)]
+Runner = Annotated[Caller, Depends(requires(Scope.RUN))]
+SkillWriter = Annotated[Caller, Depends(requires(Scope.SKILLS_WRITE))]
+Admin = Annotated[Caller, Depends(requires(Scope.ADMIN))]

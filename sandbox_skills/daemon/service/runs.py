@@ -1,0 +1,166 @@
+"""Runs as their tenant sees them: asked for, waited for, listed, cancelled, followed."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sandbox_skills.daemon.dispatch.base import QueueFull
+from sandbox_skills.daemon.errors import QueueFullError, RateLimitedError
+from sandbox_skills.daemon.truth.run import NewRun, RunState, SkillRef
+from sandbox_skills.errors import InputError, SkillNotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+
+    from sandbox_skills.daemon.dispatch.base import EventLog, RunQueue
+    from sandbox_skills.daemon.service.run_order import RunOrder
+    from sandbox_skills.daemon.service.skills import SkillService
+    from sandbox_skills.daemon.service.workspaces import Workspaces
+    from sandbox_skills.daemon.truth.run import IdempotencyKey, Run, RunEvent
+    from sandbox_skills.daemon.truth.runs import Runs
+
+
+LATEST = "latest"
+
+MAX_DIGITS = 18
+"""Of a version: what fits the integers of every database."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs are listed; None: all."""
+
+    state: RunState | None = None
+    skill: str | None = None
+    session_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunService:
+    """What a tenant does with runs. `engine` is the one that this server has."""
+
+    queue: RunQueue
+    events: EventLog
+    kept: Runs
+    skills: SkillService
+    workspaces: Workspaces
+    engine: str
+    longest_wait: float
+
+    async def submit(
+        self,
+        order: RunOrder,
+        *,
+        tenant: str,
+        actor: str,
+        idempotency: IdempotencyKey | None = None,
+    ) -> Run:
+        """Queues a run and returns it, or the one that the key stands for.
+
+        Raises SkillNotFoundError, SessionNotFoundError, InputError for another engine, IdempotencyError,
+        RateLimitedError, QueueFullError, DrainingError.
+        """
+        if order.engine not in {None, self.engine}:
+            raise InputError(f"this server has no engine {order.engine!r}", hint=f"it has {self.engine}")
+        skill = await self._skill(order, tenant=tenant)
+        if order.session_id is not None:
+            await self.workspaces.check(order.session_id, tenant=tenant)
+        new = NewRun(
+            tenant_id=tenant,
+            request=order.kept(),
+            skill=skill,
+            session_id=order.session_id,
+            idempotency=idempotency,
+            actor=actor,
+        )
+        answer = await self.queue.submit(new)
+        if isinstance(answer, QueueFull):
+            raise _refusal(answer)
+        return answer.run
+
+    async def _skill(self, order: RunOrder, *, tenant: str) -> SkillRef:
+        """Returns the version that the run is to be of, whatever is uploaded before its turn has come."""
+        entry = await self.skills.get(order.skill, tenant=tenant)
+        wanted = version_number(order.version)
+        if entry.version is None:
+            if wanted is not None:
+                raise SkillNotFoundError(
+                    f"the server's skill {entry.spec.name!r} has no versions", hint="leave the version out"
+                )
+            return SkillRef(entry.spec.name, "", entry.spec.digest or "", "server")
+        version = entry.version
+        if wanted is not None:
+            version = await self.skills.version(entry.spec.name, wanted, tenant=tenant)
+        return SkillRef(entry.spec.name, str(version.version), version.digest, "tenant")
+
+    async def get(self, run_id: str, *, tenant: str) -> Run:
+        """Returns a run; raises RunNotFoundError, also for a foreign one."""
+        return await self.kept.get(run_id, tenant_id=tenant)
+
+    async def list(self, wanted: RunFilter, *, before: str | None, limit: int, tenant: str) -> Sequence[Run]:
+        """Returns runs, newest first, from the one before the id `before` on."""
+        return await self.kept.list(
+            tenant_id=tenant,
+            state=wanted.state,
+            skill=wanted.skill,
+            session_id=wanted.session_id,
+            before=before,
+            limit=limit,
+        )
+
+    async def cancel(self, run_id: str, *, tenant: str) -> Run:
+        """Asks for the end of a run and returns it; raises RunNotFoundError."""
+        return await self.queue.cancel(run_id, tenant_id=tenant)
+
+    async def wait(self, run_id: str, *, tenant: str, seconds: float) -> Run:
+        """Returns a run once it has finished, or as it is when the time is over; raises RunNotFoundError."""
+        run = await self.get(run_id, tenant=tenant)
+        if run.state is not RunState.FINISHED:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(seconds, self.longest_wait)):
+                    await self._finished(run)
+            run = await self.get(run_id, tenant=tenant)
+        return run
+
+    async def _finished(self, run: Run) -> None:
+        async with aclosing(self.events.follow(run.id, after=run.event_last)) as events:
+            async for _ in events:
+                pass
+
+    async def follow(self, run_id: str, *, tenant: str, after: int = 0) -> AsyncGenerator[RunEvent]:
+        """Returns the events of a run behind number `after`, as they come, until it has finished.
+
+        Raises RunNotFoundError, and EventsLostError where the next one is not kept any more.
+        """
+        await self.get(run_id, tenant=tenant)
+        await self.events.read(run_id, after=after, limit=1)
+        return self.events.follow(run_id, after=after)
+
+
+def version_number(text: str) -> int | None:
+    """Returns the number of a version, None for the latest; raises SkillNotFoundError for what is neither. Pure."""
+    if text in {"", LATEST}:
+        return None
+    if not (text.isascii() and text.isdigit()) or len(text) > MAX_DIGITS:
+        raise SkillNotFoundError(
+            f"no version is called {text[:80]!r}", hint="versions are numbers, or latest"
+        )
+    return int(text)
+
+
+def _refusal(full: QueueFull) -> Exception:
+    """Returns why a run was not queued: its tenant's limit is its own business, the server's is everybody's."""
+    if full.scope == "tenant":
+        return RateLimitedError(
+            f"{full.limit} runs of yours wait already",
+            hint="wait for some of them, or ask an admin for a longer queue",
+            name="queue",
+            limit=full.limit,
+            retry_after=full.retry_after,
+        )
+    return QueueFullError(
+        f"{full.limit} runs wait already", hint="try again later", retry_after=full.retry_after
+    )

@@ -1,0 +1,203 @@
+"""What lives while the server runs: the database, the engine, the queue, whoever works on it, and the services."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from anyio import to_thread
+
+from sandbox_skills.daemon.access.keys import KeyRing
+from sandbox_skills.daemon.access.scopes import ALL_SCOPES
+from sandbox_skills.daemon.dispatch.base import Node
+from sandbox_skills.daemon.dispatch.bell import Bell
+from sandbox_skills.daemon.dispatch.options import QueueOptions
+from sandbox_skills.daemon.dispatch.sql_events import SqlEventLog
+from sandbox_skills.daemon.dispatch.sql_nodes import SqlNodeRegistry
+from sandbox_skills.daemon.dispatch.sql_queue import SqlRunQueue
+from sandbox_skills.daemon.service.kept_skills import KeptSkills
+from sandbox_skills.daemon.service.runs import RunService
+from sandbox_skills.daemon.service.skill_folders import SkillFolders
+from sandbox_skills.daemon.service.skills import SkillService
+from sandbox_skills.daemon.service.talks import Talks
+from sandbox_skills.daemon.service.tenant_skills import ServerSkills, demanding
+from sandbox_skills.daemon.service.workspaces import Workspaces
+from sandbox_skills.daemon.truth.database import DATABASE_FILE, opened_database
+from sandbox_skills.daemon.truth.ids import new_id
+from sandbox_skills.daemon.truth.keys import Keys
+from sandbox_skills.daemon.truth.runs import Runs
+from sandbox_skills.daemon.truth.tenants import Tenants
+from sandbox_skills.daemon.working.execution import SkillExecution
+from sandbox_skills.daemon.working.metrics import Metrics
+from sandbox_skills.daemon.working.worker import Worker
+from sandbox_skills.errors import SandboxSkillsError
+from sandbox_skills.wiring import artifact_store, catalog, opened, trust
+from sandbox_skills.wiring.tools import TOOLSETS, offered_skills, skill_runs
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from sandbox_skills.daemon.dispatch.base import EventLog, NodeRegistry, RunQueue
+    from sandbox_skills.daemon.truth.database import Database
+    from sandbox_skills.settings import Settings
+    from sandbox_skills.wiring import Live
+
+FIRST_TENANT = "admin"
+
+NOBODY = "nobody"
+"""A tenant that has nothing: ids of tenants are no words."""
+
+CHECK_SECONDS = 5.0
+"""How long a part may take to say that it is well: those who ask give up after ten."""
+
+
+@dataclass(slots=True)
+class Daemon:
+    """All that routes and jobs work with. Made by `opened_daemon`."""
+
+    settings: Settings
+    live: Live
+    database: Database
+    keys: KeyRing
+    tenants: Tenants
+    queue: RunQueue
+    events: EventLog
+    nodes: NodeRegistry
+    runs: RunService
+    skills: SkillService
+    workspaces: Workspaces
+    talks: Talks
+    worker: Worker
+    metrics: Metrics
+
+    @property
+    def draining(self) -> bool:
+        """Whether nothing new is taken any more."""
+        return self.worker.draining
+
+    async def has_keys(self) -> bool:
+        """Whether anybody has a key."""
+        return bool(await Keys(self.database).list())
+
+    async def drain(self, seconds: float) -> None:
+        """Takes nothing new, gives what is under way that time to end, and cancels the rest."""
+        await self.worker.drain(seconds)
+
+    async def checks(self) -> dict[str, str]:
+        """Returns `ok` for each part that is well, else what is wrong with it."""
+        store = artifact_store(self.settings)
+        return {
+            "engine": await _told(self.live.engine.probe()),
+            "store": await _told(store.usage(tenant=NOBODY)),
+            "database": await _told(self.queue.depth()),
+        }
+
+    def capabilities(self) -> dict[str, Any]:
+        """Returns what this server enforces and allows."""
+        settings = self.settings
+        sections = ("sandbox", "run", "collect", "inputs", "session", "artifacts")
+        limits = settings.model_dump(mode="json", include=set(sections), exclude={"inputs": {"host_roots"}})
+        return {
+            "version": version("sandbox-skills"),
+            "engines": [settings.engine],
+            "guarantees": sorted(map(str, self.live.manager.spec.needs)),
+            "toolsets": list(TOOLSETS),
+            "limits": limits,
+            "features": ["runs", "events", "interactive", "idempotency"],
+        }
+
+
+@asynccontextmanager
+async def opened_daemon(settings: Settings) -> AsyncGenerator[Daemon]:
+    """Opens the database and the engine and begins to work on runs; leaving it cancels them and ends every sandbox.
+
+    Boxes are started ahead, unless the settings say otherwise. Raises SettingsError, DatabaseError.
+    """
+    chosen = _for_serving(settings)
+    async with (
+        opened_database(chosen.data_dir / DATABASE_FILE) as database,
+        opened(chosen) as live,
+    ):
+        daemon = await to_thread.run_sync(_daemon, chosen, live, database)
+        await daemon.worker.start()
+        try:
+            yield daemon
+        finally:
+            await daemon.worker.aclose()
+
+
+def _daemon(settings: Settings, live: Live, database: Database) -> Daemon:
+    """Puts the parts together; looks at the folders of skills. Blocking."""
+    bell, tenants = Bell(), Tenants(database)
+    queue = SqlRunQueue(database, bell, _queue_options(settings))
+    events, nodes = SqlEventLog(database, bell), SqlNodeRegistry(database)
+    node = Node(new_id(), settings.daemon.slots, frozenset({settings.engine}))
+    source, talks = catalog(settings), Talks()
+    folders = SkillFolders(settings.data_dir / "tenant-skills")
+    skills = SkillService(database, KeptSkills(database, folders, ServerSkills(source)))
+    workspaces = Workspaces()
+    offered = offered_skills(settings, source, tenant=FIRST_TENANT)
+    metrics = Metrics()
+    demanded = demanding(trust(settings).demanded)
+    work = SkillExecution(live, skill_runs(live, offered), skills, demanded, tenants, workspaces, talks)
+    return Daemon(
+        settings=settings,
+        live=live,
+        database=database,
+        keys=KeyRing(database),
+        tenants=tenants,
+        queue=queue,
+        events=events,
+        nodes=nodes,
+        runs=RunService(
+            queue, events, Runs(database), skills, workspaces, settings.engine, settings.daemon.wait_seconds
+        ),
+        skills=skills,
+        workspaces=workspaces,
+        talks=talks,
+        worker=Worker(
+            queue, nodes, metrics.counted(work), node=node, lease_seconds=settings.daemon.lease_seconds
+        ),
+        metrics=metrics,
+    )
+
+
+def _queue_options(settings: Settings) -> QueueOptions:
+    chosen = settings.daemon
+    return QueueOptions(
+        max_queued=chosen.queue_runs,
+        lease_seconds=chosen.lease_seconds,
+        runs_per_session=settings.session.concurrent_runs,
+        max_event_bytes=chosen.event_bytes,
+    )
+
+
+async def first_key(daemon: Daemon) -> str | None:
+    """Makes a tenant with a key that may do everything, and returns the key; None where there are keys already."""
+    if await daemon.has_keys():
+        return None
+    tenant = await daemon.tenants.create(FIRST_TENANT, actor="daemon")
+    created = await daemon.keys.create(tenant.id, scopes=ALL_SCOPES, name="first", actor="daemon")
+    return created.token
+
+
+def _for_serving(settings: Settings) -> Settings:
+    """Returns the settings with boxes started ahead where nothing was said of that."""
+    if "size" in settings.pool.model_fields_set:
+        return settings
+    pool = settings.pool.model_copy(update={"size": settings.daemon.pool_size})
+    return settings.model_copy(update={"pool": pool})
+
+
+async def _told(check: Any) -> str:  # noqa: ANN401  # whatever a part answers
+    try:
+        async with asyncio.timeout(CHECK_SECONDS):
+            await check
+    except TimeoutError:
+        return f"no answer within {CHECK_SECONDS:g} s"
+    except SandboxSkillsError as error:
+        return error.message
+    return "ok"

@@ -1,0 +1,112 @@
+"""One run, once its turn has come: the skill found, judged by the policy, and run as the library runs it."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from anyio import to_thread
+
+from sandbox_skills.daemon.access.limits import tenant_limits
+from sandbox_skills.daemon.service.run_order import RunOrder, run_request
+from sandbox_skills.daemon.working.endings import finished
+from sandbox_skills.engines.cancellation import finish
+from sandbox_skills.policy import RunLimits
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from sandbox_skills.daemon.service.skills import OpenedSkill, SkillService
+    from sandbox_skills.daemon.service.talks import Talks
+    from sandbox_skills.daemon.service.workspaces import Workspaces
+    from sandbox_skills.daemon.truth.run import Finished, Run
+    from sandbox_skills.daemon.truth.tenants import Tenant, Tenants
+    from sandbox_skills.engines.base import OutputSink
+    from sandbox_skills.toolsets.skill_runs import Demand, SkillRuns
+    from sandbox_skills.wiring import Live
+    from sandbox_skills.workspace.interactive import InteractiveProgram
+    from sandbox_skills.workspace.live_session import LiveSession
+    from sandbox_skills.workspace.request import RunRequest
+    from sandbox_skills.workspace.result import RunResult
+    from sandbox_skills.workspace.session import Session
+
+TOOL = "skill_run"
+"""What the policy's rules by the name of the tool call a run that was asked for over HTTP."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkillExecution:
+    """Does runs of skills. Owns nothing of what it works with."""
+
+    live: Live
+    runs: SkillRuns
+    skills: SkillService
+    demanded: Demand
+    tenants: Tenants
+    workspaces: Workspaces
+    talks: Talks
+
+    async def __call__(self, run: Run, sink: OutputSink) -> Finished:
+        """Returns how a run ended; raises RequestError where nothing was started, EngineError as the library does.
+
+        A cancel kills the program and whatever came of it.
+        """
+        order = RunOrder.model_validate(run.request)
+        tenant = await self.tenants.get(run.tenant_id)
+        version = int(run.skill.version) if run.skill.version else None
+        async with self.skills.opened(run.skill.name, version, tenant=tenant.id) as skill:
+            request = self._judged(order, skill, tenant)
+            return finished(await self._run(run, order, skill, request, sink))
+
+    def _judged(self, order: RunOrder, skill: OpenedSkill, tenant: Tenant) -> RunRequest:
+        """Returns what is run: within the limits of the server, the tenant and the policy; raises PolicyError."""
+        request = run_request(order, self.live.settings.run_limits())
+        ceiling = tenant_limits(tenant.limits).sandbox
+        of_tenant = RunLimits(
+            wall_seconds=ceiling.wall_seconds,
+            cpu_seconds=ceiling.cpu_seconds,
+            stdout_bytes=ceiling.output_bytes,
+            stderr_bytes=ceiling.output_bytes,
+        )
+        granted = self.runs.granted(skill.spec, request, tenant=tenant.name, tool=TOOL)
+        return replace(granted, ceilings=lowest(granted.ceilings, of_tenant, order.ceilings))
+
+    async def _run(
+        self, run: Run, order: RunOrder, skill: OpenedSkill, request: RunRequest, sink: OutputSink
+    ) -> RunResult:
+        tenant = run.tenant_id
+        pin = await to_thread.run_sync(partial(self.demanded, skill.spec, asked=order.skill))
+        if run.session_id is None and not order.talks:
+            return await self.live.manager.run(skill.folder, request, tenant=tenant, pin=pin, on_output=sink)
+        async with self._session(run) as session:
+            staged = await session.stage(skill.folder, pin=pin, name=skill.spec.name)
+            if not order.talks:
+                return await session.run(staged, request, on_output=sink)
+            program = await session.start_program(staged, request, tty=order.terminal, sink=sink)
+            return await self._talk(run.id, program)
+
+    @asynccontextmanager
+    async def _session(self, run: Run) -> AsyncGenerator[LiveSession | Session]:
+        """Gives the workspace of a run: one that lasts, or one of its own."""
+        if run.session_id is not None:
+            yield await self.workspaces.opened(run.session_id, tenant=run.tenant_id)
+            return
+        async with self.live.manager.session(tenant=run.tenant_id, name=run.id) as session:
+            yield session
+
+    async def _talk(self, run_id: str, program: InteractiveProgram[RunResult]) -> RunResult:
+        """Lets a program be talked to until it ends; returns what came of it."""
+        with self.talks.open(run_id, program):
+            try:
+                return await program.result()
+            finally:
+                await finish(program.kill())
+
+
+def lowest(*ceilings: RunLimits) -> RunLimits:
+    """Returns for each limit the lowest of those that are given. Pure."""
+    given = [one.model_dump(exclude_none=True) for one in ceilings]
+    names = {name for one in given for name in one}
+    return RunLimits(**{name: min(one[name] for one in given if name in one) for name in names})

@@ -1,0 +1,92 @@
+"""What a program writes, on its way into the run's log: text, several pieces as one event, gaps told."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+from contextlib import suppress
+from typing import TYPE_CHECKING, Literal
+
+from sandbox_skills.daemon.truth.run import OUTPUT, NewEvent
+from sandbox_skills.workspace.live_output import LiveOutput, OutputGap
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    Append = Callable[[Sequence[NewEvent]], Awaitable[object]]
+    StreamName = Literal["stdout", "stderr"]
+
+GATHER_SECONDS = 0.02
+"""How long the first piece waits for others: below what people notice, and most short runs have ended by then."""
+
+EVENT_CHARS = 16 * 1024
+"""Characters of one event: a reader that joins gets the first of them soon, and JSON may make six bytes of each."""
+
+MAX_EVENTS = 64
+"""Events of one transaction: a megabyte."""
+
+
+class OutputEvents:
+    """An OutputSink whose text goes into a log, by `write`, which a task of its own runs until `end`.
+
+    A program that writes faster than the log takes loses the oldest of what waits, which an event says.
+    """
+
+    def __init__(self, append: Append) -> None:
+        self.sink = LiveOutput()
+        self._append = append
+        self._over = asyncio.Event()
+        self._texts: dict[StreamName, codecs.IncrementalDecoder] = {
+            name: codecs.getincrementaldecoder("utf-8")("replace") for name in ("stdout", "stderr")
+        }
+
+    async def write(self) -> None:
+        """Appends what comes, until the end. Raises what `append` does."""
+        while not self._over.is_set():
+            await self.sink.arrived()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), GATHER_SECONDS)
+            while not self._over.is_set() and (events := self._taken()):
+                await self._append(events)
+
+    def end(self) -> None:
+        """Says that nothing comes any more; what is not appended by then is `rest`."""
+        self._over.set()
+        self.sink.close()
+
+    def rest(self) -> list[NewEvent]:
+        """Returns what is not in the log yet, the ends of cut characters included; once `write` has ended."""
+        events: list[NewEvent] = []
+        while more := self._taken():
+            events += more
+        for stream, decoder in self._texts.items():
+            if text := decoder.decode(b"", final=True):
+                events.append(_output(stream, text))
+        return events
+
+    def _taken(self) -> list[NewEvent]:
+        """Returns the next events, each of one stream, of what waits."""
+        events: list[NewEvent] = []
+        texts: list[str] = []
+        stream: StreamName | None = None
+        while len(events) < MAX_EVENTS and (piece := self.sink.take()) is not None:
+            new = None if isinstance(piece, OutputGap) else piece.stream
+            if new != stream:
+                events += _split(stream, texts)
+                stream, texts = new, []
+            if isinstance(piece, OutputGap):
+                events.append(NewEvent("gap", {"bytes": piece.size}))
+            else:
+                texts.append(self._texts[piece.stream].decode(piece.data))
+        return [*events, *_split(stream, texts)]
+
+
+def _split(stream: StreamName | None, texts: Sequence[str]) -> list[NewEvent]:
+    text = "".join(texts)
+    if stream is None:
+        return []
+    return [_output(stream, text[start : start + EVENT_CHARS]) for start in range(0, len(text), EVENT_CHARS)]
+
+
+def _output(stream: StreamName, text: str) -> NewEvent:
+    return NewEvent(OUTPUT, {"stream": stream, "text": text})

@@ -1,0 +1,155 @@
+"""The worker: takes runs whose turn has come, does them, says how they ended; and stops taking when it drains."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from sandbox_skills.daemon.errors import DatabaseError, LeaseLostError
+from sandbox_skills.daemon.working.endings import cancelled, failed
+from sandbox_skills.daemon.working.output_events import OutputEvents
+from sandbox_skills.engines.cancellation import finish
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from sandbox_skills.daemon.dispatch.base import Lease, Node, NodeRegistry, RunQueue
+    from sandbox_skills.daemon.truth.run import Finished, Run
+    from sandbox_skills.engines.base import OutputSink
+
+    Work = Callable[[Run, OutputSink], Awaitable[Finished]]
+
+logger = logging.getLogger(__name__)
+
+CLAIM_SECONDS = 5.0
+"""How long one request for runs waits: whatever may wake it is of this process, so that it could wait for ever."""
+
+PAUSE_SECONDS = 1.0
+"""After a fault of the database, before it is asked again."""
+
+RENEWALS = 3
+"""How often a lease is renewed in its time: two may fail."""
+
+
+class Worker:
+    """Works on runs, `node.slots` at once, until it is drained. `work` does one and says how it ended."""
+
+    def __init__(
+        self, queue: RunQueue, nodes: NodeRegistry, work: Work, *, node: Node, lease_seconds: float
+    ) -> None:
+        self._queue = queue
+        self._nodes = nodes
+        self._work = work
+        self._node = node
+        self._lease_seconds = lease_seconds
+        self._going: dict[str, tuple[Lease, asyncio.Task[None]]] = {}
+        self._cancelled: set[str] = set()
+        self._changed = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.draining = False
+
+    @property
+    def going(self) -> int:
+        """How many runs it works on."""
+        return len(self._going)
+
+    async def start(self) -> None:
+        """Begins to take runs."""
+        await self._nodes.heartbeat(self._node)
+        loops = (self._claim, self._cancel, self._renew)
+        self._tasks = [asyncio.create_task(self._always(one), name=f"worker {one.__name__}") for one in loops]
+
+    async def drain(self, seconds: float) -> None:
+        """Takes no more, lets those under way end within that time, cancels the rest, and waits until all are over."""
+        self.draining = True
+        await self._nodes.drain(self._node.id)
+        if tasks := [task for _, task in self._going.values()]:
+            await asyncio.wait(tasks, timeout=seconds)
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Cancels what is under way, writes down how it ended, and stops."""
+        self.draining = True
+        going = list(self._going.items())
+        for run_id, (_, task) in going:
+            self._cancelled.add(run_id)
+            task.cancel()
+        await finish(_over([*self._tasks, *(task for _, (_, task) in going)], self._tasks))
+        await self._nodes.leave(self._node.id)
+
+    async def _always(self, loop: Callable[[], Awaitable[None]]) -> None:
+        """Goes on whatever the database says: it may be back in a moment."""
+        while True:
+            try:
+                await loop()
+            except DatabaseError as error:
+                logger.warning("%s", error.message)
+                await asyncio.sleep(PAUSE_SECONDS)
+
+    async def _claim(self) -> None:
+        while (free := self._node.slots - len(self._going)) <= 0 or self.draining:
+            self._changed.clear()
+            await self._changed.wait()
+        for lease in await self._queue.claim(self._node, slots=free, wait_seconds=CLAIM_SECONDS):
+            task = asyncio.create_task(self._do(lease), name=f"run {lease.run.id}")
+            self._going[lease.run.id] = (lease, task)
+
+    async def _cancel(self) -> None:
+        known = frozenset(self._cancelled)
+        for run_id in await self._queue.cancels(self._node.id, known=known, wait_seconds=CLAIM_SECONDS):
+            self._cancelled.add(run_id)
+            if going := self._going.get(run_id):
+                going[1].cancel()
+
+    async def _renew(self) -> None:
+        await asyncio.sleep(self._lease_seconds / RENEWALS)
+        await self._nodes.heartbeat(self._node)
+        for lease, task in list(self._going.values()):
+            try:
+                await lease.renew()
+            except LeaseLostError:
+                task.cancel()
+
+    async def _do(self, lease: Lease) -> None:
+        """Does one run to its end, which is written down whatever that is."""
+        run_id = lease.run.id
+        output = OutputEvents(lease.append)
+        writing = asyncio.create_task(output.write(), name=f"output of {run_id}")
+        try:
+            ended = await self._ended(lease, output.sink)
+        except asyncio.CancelledError:
+            ended = cancelled()
+        try:
+            await finish(self._settle(lease, ended, output, writing))
+        finally:
+            self._going.pop(run_id, None)
+            self._cancelled.discard(run_id)
+            self._changed.set()
+
+    async def _ended(self, lease: Lease, sink: OutputSink) -> Finished:
+        try:
+            return await self._work(lease.run, sink)
+        except Exception as error:  # noqa: BLE001  # the run's record says what it was
+            return failed(error)
+
+    async def _settle(
+        self, lease: Lease, ended: Finished, output: OutputEvents, writing: asyncio.Task[None]
+    ) -> None:
+        output.end()
+        try:
+            await writing
+            if rest := output.rest():
+                await lease.append(rest)
+            await lease.complete(ended)
+        except LeaseLostError:
+            logger.warning("run %s is another's by now", lease.run.id)
+        except DatabaseError as error:
+            logger.error("how run %s ended could not be kept: %s", lease.run.id, error.message)  # noqa: TRY400
+
+
+async def _over(tasks: Sequence[asyncio.Task[None]], ending: Sequence[asyncio.Task[None]]) -> None:
+    for task in ending:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
