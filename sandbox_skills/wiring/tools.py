@@ -169,9 +169,7 @@ async def opened_tools(
     wanted = chosen.tools
     source = catalog(chosen)
     offered = offered_skills(chosen, source, include=wanted.include, exclude=wanted.exclude, tenant=tenant)
-    workspace = _workspace_options(chosen)
-    workspace = replace(workspace, place="reply") if reply else workspace
-    options = ToolsetOptions(OpenRouterOptions(), workspace)
+    options = toolset_options(chosen, reply=reply)
     names = toolsets or wanted.toolsets
     opening = _opened(chosen, offered, names, options, tenant=tenant, pooled=False, saved=wanted.save_to)
     async with opening as (toolbox, live):
@@ -194,6 +192,13 @@ def offered_skills(
 
     chosen = None if include is None else frozenset(include)
     return OfferedSkills(source, include=chosen, exclude=frozenset(exclude), admits=admits)
+
+
+def toolset_options(settings: Settings, *, reply: bool = False) -> ToolsetOptions:
+    """Returns how toolsets behave by these settings; `reply` as for `opened_toolbox`."""
+    workspace = _workspace_options(settings)
+    workspace = replace(workspace, place="reply") if reply else workspace
+    return ToolsetOptions(OpenRouterOptions(), workspace)
 
 
 def skill_runs(live: Live, offered: OfferedSkills) -> SkillRuns:
