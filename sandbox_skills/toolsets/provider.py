@@ -21,7 +21,8 @@ from sandbox_skills.toolsets.wire_formats import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+    from contextlib import AbstractAsyncContextManager
 
     from sandbox_skills.catalog.manifest_json import JsonObject, JsonValue
     from sandbox_skills.toolsets.base import Tool, ToolResult
@@ -54,14 +55,23 @@ class SdkTool(Generic[R_co]):
 class SkillsProvider:
     """The tools of one agent in one conversation, whose calls share a workspace. Skills are looked at on every use.
 
-    The properties block for as long as it takes to look at the status of the skills' files.
+    The properties block for as long as it takes to look at the status of the skills' files. `slot` gives what
+    each call is to wait for; by default a few of the conversation's are answered at a time.
     """
 
-    def __init__(self, toolbox: Toolbox, skills: OfferedSkills, conversation: Conversation) -> None:
+    def __init__(
+        self,
+        toolbox: Toolbox,
+        skills: OfferedSkills,
+        conversation: Conversation,
+        *,
+        slot: Callable[[], AbstractAsyncContextManager[object]] | None = None,
+    ) -> None:
         self._toolbox = toolbox
         self._skills = skills
         self.conversation = conversation
-        self._slots = anyio.Semaphore(PARALLEL_CALLS)
+        slots = anyio.Semaphore(PARALLEL_CALLS)
+        self._slot = slot or (lambda: slots)
 
     def for_conversation(self, conversation_id: str = "", *, agent: str = "") -> SkillsProvider:
         """Returns the same tools for another conversation, by default a new one with a workspace of its own."""
@@ -117,20 +127,24 @@ class SkillsProvider:
         return await self.handle_tool_call(name, args, approved=approved)
 
     async def handle_tool_calls(
-        self, calls: Iterable[object], wire_format: WireFormat = "responses"
+        self,
+        calls: Iterable[object],
+        wire_format: WireFormat = "responses",
+        *,
+        approved: Collection[str] = (),
     ) -> list[JsonObject]:
         """Answers calls at the same time and returns the items to send back, in call order.
 
         `calls` are as the API gave them, as JSON or its library's objects: `response.output` (responses),
         `message.tool_calls` (chat), `message.content` (anthropic), `content.parts` (gemini). What is no call is
-        passed over; every call gets one answer.
+        passed over; every call gets one answer. `approved` holds the ids of calls that a person has allowed.
         """
         names = _names(await to_thread.run_sync(self._toolbox.tools, self.conversation))
         read = read_calls(calls, wire_format, names)
         results: dict[int, ToolResult] = {}
 
         async def answer(index: int, call: ToolCall) -> None:
-            results[index] = await self._answer(call)
+            results[index] = await self._answer(call, approved=call.id in approved)
 
         async with anyio.create_task_group() as group:
             for index, call in enumerate(read):
@@ -142,7 +156,7 @@ class SkillsProvider:
         return ToolCall(_names(self._toolbox.tools(self.conversation)).read(name), decoded_arguments(given))
 
     async def _answer(self, call: ToolCall, *, approved: bool = False) -> ToolResult:
-        async with self._slots:
+        async with self._slot():
             return await self._toolbox.call(call, self.conversation, approved=approved)
 
     def _sdk_tool(self, tool: Tool, name: str) -> SdkTool[Awaitable[JsonValue]]:

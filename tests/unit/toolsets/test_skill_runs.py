@@ -118,6 +118,20 @@ class TestGrants:
             assert runs.granted(spec, PRINT_KEY, tenant="t", tool="x").grants == {}
             assert runs.granted(None, PRINT_KEY, tenant="t", tool="x").grants == {}
 
+    async def test_one_that_a_tenant_uploaded_gets_it_for_its_content_and_not_for_its_name(
+        self, root: Path
+    ) -> None:
+        digest = "0" * 64
+        for rule, granted in ((GRANT, {}), ({"default": {"secrets": ["KEY"]}}, {})):
+            async with running(root, rule) as runs:
+                spec = replace(await runs.find("granted"), root=SkillRoot(str(root), scope="uploaded"))
+                assert runs.granted(spec, PRINT_KEY, tenant="t", tool="x").grants == granted
+        pinned = {"skills": {"granted": {"secrets": ["KEY"], "digest": digest}}}
+        async with running(root, pinned) as runs:
+            spec = replace(await runs.find("granted"), root=SkillRoot(str(root), scope="uploaded"))
+            request = runs.granted(spec, PRINT_KEY, tenant="t", tool="x")
+            assert (request.grants, request.digest) == ({"KEY": SECRET}, digest)
+
     async def test_no_value_is_in_a_representation(self, root: Path) -> None:
         async with running(root, GRANT) as runs:
             granted = runs.granted(await runs.find("granted"), PRINT_KEY, tenant="t", tool="x")

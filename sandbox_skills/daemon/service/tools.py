@@ -1,0 +1,172 @@
+"""Tools over the API: what a tenant's models are offered, and the answers to their calls as each provider has them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+from collections import OrderedDict
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from anyio import to_thread
+
+from sandbox_skills.daemon.access.limits import tenant_limits
+from sandbox_skills.daemon.service.tenant_tools import TenantTools
+from sandbox_skills.daemon.truth.ids import is_id
+from sandbox_skills.toolsets.base import Conversation
+from sandbox_skills.toolsets.provider import SkillsProvider
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Collection, Sequence
+
+    from sandbox_skills.catalog.manifest_json import JsonObject
+    from sandbox_skills.daemon.service.kept_skills import KeptSkills
+    from sandbox_skills.daemon.truth.tenants import Tenant, Tenants
+    from sandbox_skills.toolsets.wire_formats import WireFormat
+    from sandbox_skills.wiring import Live
+
+MAX_CONVERSATIONS = 10_000
+"""Conversations whose state is remembered, of all tenants: a hundred bytes and what skills were loaded in each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a model is told: the definitions of tools as its API takes them, and a section for the system prompt."""
+
+    tools: list[JsonObject]
+    prompt: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What answers calls, as their API takes it, and the session that goes on with their files."""
+
+    session_id: str
+    results: list[JsonObject]
+
+
+class SessionCheck(Protocol):
+    """Knows the sessions of tenants."""
+
+    async def check(self, session_id: str, *, tenant: str) -> object:
+        """Raises SessionNotFoundError for a session that the tenant does not have."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The tools of one tenant, as they were made, and how many calls of it are answered at a time."""
+
+    tools: TenantTools
+    slots: asyncio.Semaphore
+
+
+class ToolService:
+    """The tools of all tenants. To be closed when no call is under way."""
+
+    def __init__(
+        self, live: Live, kept: KeptSkills, tenants: Tenants, sessions: SessionCheck, *, slots: int
+    ) -> None:
+        self._live = live
+        self._kept = kept
+        self._tenants = tenants
+        self._sessions = sessions
+        self._slots = asyncio.Semaphore(slots)
+        self._known: dict[str, _Known] = {}
+        self._outdated: list[TenantTools] = []
+        self._conversations: OrderedDict[tuple[str, str], Conversation] = OrderedDict()
+
+    async def offer(
+        self, wire_format: WireFormat, toolsets: Sequence[str] = (), *, session_id: str = "", tenant: str
+    ) -> Offer:
+        """Returns what a tenant's models are offered, in a session with what was made there besides.
+
+        Raises SettingsError for a toolset that is none, SessionNotFoundError.
+        """
+        provider = await self._provider(session_id, toolsets, tenant=tenant)
+        return await to_thread.run_sync(_offer, provider, wire_format)
+
+    async def call(
+        self,
+        calls: Sequence[object],
+        wire_format: WireFormat,
+        toolsets: Sequence[str] = (),
+        *,
+        session_id: str = "",
+        approved: Collection[str] = (),
+        tenant: str,
+    ) -> Answers:
+        """Answers a tenant's calls at the same time, and returns the items in call order; what is no call has none.
+
+        Calls that name one session share its files and what was loaded; without one they get a new session.
+        `approved` holds the ids of calls that a person has allowed. Raises as `offer`.
+        """
+        session_id = session_id or secrets.token_hex(16)
+        provider = await self._provider(session_id, toolsets, tenant=tenant)
+        return Answers(session_id, await provider.handle_tool_calls(calls, wire_format, approved=approved))
+
+    async def tools_of(self, tenant_id: str) -> TenantTools:
+        """Returns a tenant's tools, made anew where an admin has changed the tenant."""
+        return (await self._of(tenant_id)).tools
+
+    @asynccontextmanager
+    async def slot(self, tenant_id: str) -> AsyncGenerator[None]:
+        """Waits until the tenant, and the server, may answer one more call."""
+        known = await self._of(tenant_id)
+        async with known.slots, self._slots:
+            yield
+
+    async def aclose(self) -> None:
+        """Removes what tools that were made at run time lie in."""
+        for one in [*self._outdated, *(known.tools for known in self._known.values())]:
+            await to_thread.run_sync(one.close)
+
+    async def _provider(self, session_id: str, toolsets: Sequence[str], *, tenant: str) -> SkillsProvider:
+        conversation = await self._conversation(session_id, tenant=tenant)
+        tools = await self.tools_of(tenant)
+        toolbox = await to_thread.run_sync(tools.toolbox, tuple(toolsets))
+        return SkillsProvider(toolbox, tools.offered, conversation, slot=partial(self.slot, tenant))
+
+    async def _of(self, tenant_id: str) -> _Known:
+        tenant = await self._tenants.get(tenant_id)
+        known = self._known.get(tenant_id)
+        if known is not None and _same(known.tools.tenant, tenant):
+            return known
+        skills = await self._kept.skills(tenant=tenant_id)
+        tools = await to_thread.run_sync(partial(TenantTools, self._live, skills, tenant))
+        if known is not None:
+            self._outdated.append(known.tools)
+        made = _Known(tools, asyncio.Semaphore(tenant_limits(tenant.limits).concurrency))
+        self._known[tenant_id] = made
+        return made
+
+    async def _conversation(self, session_id: str, *, tenant: str) -> Conversation:
+        """Returns the conversation of a session; one that has an id of ours is a session of the tenant's or none."""
+        if is_id(session_id):
+            await self._sessions.check(session_id, tenant=tenant)
+        key = (tenant, session_id)
+        known = self._conversations.get(key) or Conversation(conversation_id(session_id), tenant)
+        if session_id:
+            self._conversations[key] = known
+            self._conversations.move_to_end(key)
+        while len(self._conversations) > MAX_CONVERSATIONS:
+            self._conversations.popitem(last=False)
+        return known
+
+
+def conversation_id(session_id: str) -> str:
+    """Returns what the workspace of a session is called: its id, or for a name of the caller's one like no id. Pure."""
+    if is_id(session_id):
+        return session_id
+    return f"tools-{hashlib.sha256(session_id.encode(errors='surrogatepass')).hexdigest()[:32]}"
+
+
+def _same(before: Tenant, now: Tenant) -> bool:
+    return (before.name, before.policy, before.limits) == (now.name, now.policy, now.limits)
+
+
+def _offer(provider: SkillsProvider, wire_format: WireFormat) -> Offer:
+    return Offer(provider.tools_for(wire_format), provider.system_prompt)
