@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,7 +24,8 @@ from sandbox_skills.mcp.progress import told_live
 from sandbox_skills.toolsets.base import Conversation, ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable
+    from contextlib import AbstractAsyncContextManager
 
     from mcp.server.context import ServerRequestContext
     from mcp.server.models import InitializationOptions
@@ -56,12 +57,14 @@ class SkillServer:
     """Answers MCP requests. A client at stdin, and each session over HTTP, is a conversation with its own workspace.
 
     Clients of the newest protocol have no sessions: over HTTP they share one conversation, but for those that name
-    theirs. Tools that a model makes are seen in its conversation alone.
+    theirs. Tools that a model makes are seen in its conversation alone. `slot` gives what each call is to wait for.
     """
 
     toolbox: Toolbox
     resources: Resources
     tenant: str
+    slot: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
+    _made: list[Server[Any]] = field(default_factory=list["Server[Any]"])
     _conversations: dict[str, Conversation] = field(default_factory=dict[str, Conversation])
     _listeners: dict[tuple[str, str], ServerSession] = field(
         default_factory=dict[tuple[str, str], "ServerSession"]
@@ -70,17 +73,22 @@ class SkillServer:
     _bus: InMemorySubscriptionBus = field(default_factory=InMemorySubscriptionBus)
 
     def server(self) -> Server[Any]:
-        """Returns the server that the transports of `mcp` run."""
-        return Server(
+        """Returns the server that the transports of `mcp` run. Blocking."""
+        made = Server(
             NAME,
             version=version("sandbox-skills"),
-            instructions=self.toolbox.prompt(Conversation(NAME, tenant=self.tenant)) or None,
+            instructions=self._instructions(),
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
             on_list_resources=self._list_resources,
             on_read_resource=self._read_resource,
             on_subscriptions_listen=ListenHandler(self._bus),
         )
+        self._made.append(made)
+        return made
+
+    def _instructions(self) -> str | None:
+        return self.toolbox.prompt(Conversation(NAME, tenant=self.tenant)) or None
 
     @staticmethod
     def options(server: Server[Any]) -> InitializationOptions:
@@ -108,6 +116,8 @@ class SkillServer:
                 continue
             if now != before:
                 before = now
+                for server in self._made:  # a client that comes later is told of the skills as they are then
+                    server.instructions = await to_thread.run_sync(self._instructions)
                 await self._tell_changed()
 
     def _fingerprint(self) -> str:
@@ -151,7 +161,7 @@ class SkillServer:
             word = await approved(context.session, call, params)
         if isinstance(word, types.InputRequiredResult):
             return word
-        async with told_live(context.session) as sink:
+        async with self.slot(), told_live(context.session) as sink:
             result = await self.toolbox.call(call, conversation, on_output=sink, approved=word)
         tools = await self._tools_after(key, conversation)
         structured = any(tool.name == params.name and tool.result is not None for tool in tools)

@@ -89,7 +89,8 @@ async def opened_world(tmp_path: Path, **given: Any) -> AsyncGenerator[World]:  
     server = tmp_path / "server" / "served"
     server.mkdir(parents=True)
     (server / "SKILL.md").write_text("---\nname: served\ndescription: x\n---\n", encoding="utf-8")
-    settings = Settings(data_dir=tmp_path / "data", engine="fake", skills={"roots": [server.parent]}, **given)
+    own = {"data_dir": tmp_path / "data", "engine": "fake", "skills": {"roots": [server.parent]}}
+    settings = Settings.model_validate({**own, **given})
     async with opened(settings) as live, opened_database(tmp_path / "daemon.db") as database:
         tenants, sessions = Tenants(database), Sessions()
         kept = KeptSkills(database, SkillFolders(tmp_path / "tenants"), ServerSkills(catalog(settings)))
