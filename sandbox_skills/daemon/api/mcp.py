@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sandbox_skills.settings import Settings
 
 SESSIONS = 200
-"""Sessions of one tenant's clients at a time: each holds a few kilobytes, and a client that lost its own makes another."""
+"""Of one tenant's clients at a time: each holds a few kilobytes, and a client that lost its own makes another."""
 
 IDLE_SECONDS = 1_800.0
 """After which a session without a request is over: its client begins a new one, and its files have gone anyhow."""
