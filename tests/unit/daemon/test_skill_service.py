@@ -186,7 +186,7 @@ def run_of(version: SkillVersion) -> RunRow:
         skill_source="tenant",
         state="queued",
         request={},
-        needs=[],
+        needs="",
         limits_hit=[],
         created_at=0.0,
     )
