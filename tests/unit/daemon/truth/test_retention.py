@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sandbox_skills.daemon.dispatch.base import Accepted
+from sandbox_skills.daemon.dispatch.bell import Bell
+from sandbox_skills.daemon.dispatch.options import QueueOptions
+from sandbox_skills.daemon.dispatch.sql_events import SqlEventLog
+from sandbox_skills.daemon.dispatch.sql_queue import SqlRunQueue
+from sandbox_skills.daemon.errors import EventsLostError, RunNotFoundError
+from sandbox_skills.daemon.truth.audit import AuditTrail
+from sandbox_skills.daemon.truth.retention import BATCH, RecordAges, Records, RecordsRemoved
+from sandbox_skills.daemon.truth.run import IdempotencyKey, NewRun
+from sandbox_skills.daemon.truth.runs import Runs
+from sandbox_skills.daemon.truth.sessions import Sessions
+
+if TYPE_CHECKING:
+    from sandbox_skills.daemon.truth.database import Database
+    from sandbox_skills.daemon.truth.tenants import Tenant
+    from tests.contract.dispatches import Clock
+
+pytestmark = pytest.mark.anyio
+
+AGES = RecordAges(runs=100.0, events=10.0, sessions=100.0)
+
+
+async def ended(database: Database, tenant: Tenant, *, key: str = "", session_id: str | None = None) -> str:
+    queue = SqlRunQueue(database, Bell(), QueueOptions())
+    idempotency = IdempotencyKey(key, "body") if key else None
+    accepted = await queue.submit(NewRun(tenant.id, {}, session_id=session_id, idempotency=idempotency))
+    assert isinstance(accepted, Accepted)
+    await queue.cancel(accepted.run.id, tenant_id=tenant.id)
+    return accepted.run.id
+
+
+async def test_events_go_before_their_run_and_that_is_told(
+    database: Database, tenant: Tenant, clock: Clock
+) -> None:
+    run_id = await ended(database, tenant)
+    clock.now += 11
+    assert await Records(database).retain(AGES) == RecordsRemoved(event_logs=1)
+    assert (await Runs(database).get(run_id, tenant_id=tenant.id)).outcome is not None
+    with pytest.raises(EventsLostError):
+        await SqlEventLog(database, Bell()).read(run_id)
+    assert await Records(database).retain(AGES) == RecordsRemoved()
+
+
+async def test_old_runs_go_with_their_keys_and_stay_in_the_audit_log(
+    database: Database, tenant: Tenant, clock: Clock
+) -> None:
+    run_id = await ended(database, tenant, key="k")
+    clock.now += 101
+    young = await ended(database, tenant, key="young")
+    assert (await Records(database).retain(AGES)).runs == 1
+    with pytest.raises(RunNotFoundError):
+        await Runs(database).get(run_id, tenant_id=tenant.id)
+    assert [run.id for run in await Runs(database).list(tenant_id=tenant.id)] == [young]
+    assert f"run:{run_id}" in {entry.subject for entry in await AuditTrail(database).page()}
+    await AuditTrail(database).verify()
+    assert await ended(database, tenant, key="k") != run_id
+
+
+async def test_what_waits_or_goes_stays_however_old(database: Database, tenant: Tenant, clock: Clock) -> None:
+    queue = SqlRunQueue(database, Bell())
+    await queue.submit(NewRun(tenant.id, {}))
+    clock.now += 1000
+    assert await Records(database).retain(AGES) == RecordsRemoved()
+
+
+async def test_keys_go_when_their_time_is_over(database: Database, tenant: Tenant, clock: Clock) -> None:
+    await ended(database, tenant, key="k")
+    clock.now += 86_400
+    removed = await Records(database).retain(RecordAges())
+    assert (removed.idempotency_keys, removed.runs) == (1, 0)
+
+
+async def test_a_closed_session_goes_after_its_runs(database: Database, tenant: Tenant, clock: Clock) -> None:
+    sessions = Sessions(database)
+    made = await sessions.create(tenant_id=tenant.id, ttl_seconds=1.0, max_open=1, actor="key:1")
+    await ended(database, tenant, session_id=made.id)
+    await sessions.close(made.id, tenant_id=tenant.id, actor="key:1")
+    clock.now += 102
+    assert (await Records(database).retain(RecordAges(runs=1000.0, sessions=100.0))).sessions == 0
+    assert (await Records(database).retain(AGES)).sessions == 1
+    assert await sessions.list(tenant_id=tenant.id) == []
+
+
+async def test_many_go_in_steps(database: Database, tenant: Tenant, clock: Clock) -> None:
+    for _ in range(BATCH + 1):
+        await ended(database, tenant)
+    clock.now += 101
+    assert (await Records(database).retain(AGES)).runs == BATCH + 1
