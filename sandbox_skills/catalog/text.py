@@ -35,12 +35,19 @@ def printable(text: str) -> str:
     return text if text.isascii() else SURROGATE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
+LOOKED_AT = 16
+"""How many times the characters wanted of a line are looked at: a stranger's text may have millions to be left out."""
+
+
 def one_line(text: str, limit: int) -> str:
     """Returns `text` on one line without invisible characters, cut to `limit` characters with an ellipsis."""
-    line = _SPACE.sub(" ", text).strip()
+    head = text[: LOOKED_AT * limit]
+    line = _SPACE.sub(" ", head).strip()
     if not (line.isascii() and line.isprintable()):
         line = "".join(c for c in line if unicodedata.category(c) not in _UNSEEN)
-    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+    if len(line) <= limit and len(head) == len(text):
+        return line
+    return line[: limit - 1].rstrip() + "…"
 
 
 def slug(text: str) -> str:

@@ -12,7 +12,7 @@ from anyio import to_thread
 from sandbox_skills.catalog.regular_file import read_regular
 from sandbox_skills.controller.state import RunState
 from sandbox_skills.errors import ConversationError, OutputError
-from sandbox_skills.spec import MIB
+from sandbox_skills.spec import LOCAL_TENANT, MIB
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -33,9 +33,12 @@ def read_state(path: Path | None) -> RunState | None:
     except (OSError, ValueError) as error:
         raise ConversationError(f"{path}: cannot be read: {error}") from error
     try:
-        return RunState.loads(text)
+        state = RunState.loads(text)
     except ConversationError as error:
         raise ConversationError(f"{path}: {error.message}", hint="Name another file.") from error
+    if state.conversation.tenant != LOCAL_TENANT:
+        raise ConversationError(f"{path}: a conversation of another tenant", hint="Name another file.")
+    return state
 
 
 def state_writer(path: Path) -> Callable[[RunState], Awaitable[None]]:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from sandbox_skills.controller.events import RunEvent
     from sandbox_skills.controller.result import RunResult
 
+MAX_NAME = 64
+"""Characters of a tool's name: as many as one may have."""
+
 MAX_ARGUMENTS = 160
 """Characters of a call's arguments: two lines of a terminal."""
 
@@ -70,7 +73,7 @@ class TextView:
                 self._note(f"the answer broke off ({reason}); once more:")
             case ToolStarted(call_id, name, arguments):
                 shown = json.dumps(arguments, ensure_ascii=False)
-                self._note(f"┌ {name} {_cut(shown, MAX_ARGUMENTS)}")
+                self._note(f"┌ {_cut(name, MAX_NAME)} {_cut(shown, MAX_ARGUMENTS)}")
                 self._unfinished[call_id] = ""
             case ToolOutput(call_id, _, text):
                 self._output(call_id, text)
@@ -103,9 +106,8 @@ class TextView:
         if rest := self._unfinished.pop(event.id, ""):
             self._note(f"│ {rest}")
         state = "failed" if event.is_error else "done"
-        self._note(
-            f"└ {event.name} {state} in {event.seconds:.1f} s{f': {event.display}' if event.display else ''}"
-        )
+        told = f": {_cut(event.display, MAX_LINE)}" if event.display else ""
+        self._note(f"└ {_cut(event.name, MAX_NAME)} {state} in {event.seconds:.1f} s{told}")
 
     def _note(self, line: str) -> None:
         self._break()

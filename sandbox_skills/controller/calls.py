@@ -6,12 +6,13 @@ Pure. Arguments that cannot be read are `{}` in the history, since providers ref
 from __future__ import annotations
 
 import json
+import math
 import re
 from hashlib import sha256
 from typing import TYPE_CHECKING, cast
 
 from sandbox_skills.catalog.text import one_line
-from sandbox_skills.controller.json_values import without_halves
+from sandbox_skills.controller.json_values import is_too_deep, without_halves
 from sandbox_skills.controller.turn import ModelCall, Turn
 
 if TYPE_CHECKING:
@@ -26,15 +27,27 @@ MAX_CALL_ID = 64
 MAX_NAME = 64
 """Characters of a tool's name, as OpenRouter documents it."""
 
+MAX_CALLS = 128
+"""Calls of one answer that are run, as many as OpenAI's API takes at most: each may start a sandbox, and limits of a
+run are looked at between answers."""
+
+MAX_OBJECTS = 16
+"""Objects that one text of arguments may be made of: streams were seen to say one twice."""
+
+MAX_NAME_KEPT = 2 * MAX_NAME
+"""Characters kept of a name that no tool has."""
+
 MAX_SHOWN = 500
 """Characters of arguments that are shown again to the model that made them: enough to see the fault."""
 
 NAME = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_NAME}}}")
 """A tool's name, as OpenRouter documents it."""
 
+_SPACE = re.compile(r"\s*")
 _FOREIGN = re.compile(r"[^a-zA-Z0-9_-]")
 
 CUT = "the call was cut off before it was whole; nothing was run"
+TOO_MANY = f"an answer may have {MAX_CALLS} calls; this one was not run. Call it again in the next answer."
 
 
 class _ArgumentsError(ValueError):
@@ -47,13 +60,29 @@ def read_turn(answer: Answer, history: Sequence[JsonObject]) -> Turn:
     item_ids = {str(item["id"]) for item in history if item.get("id")}
     items: list[JsonObject] = []
     calls: list[ModelCall] = []
-    for item in answer.items:
+    for item in map(_as_output, answer.items):
+        if item is None:
+            continue
         mine = _with_own_id(item, item_ids)
         if mine.get("type") == "function_call":
-            call, mine = _read_call(mine, call_ids, cut=bool(answer.incomplete))
+            fault = CUT if answer.incomplete else TOO_MANY if len(calls) >= MAX_CALLS else ""
+            call, mine = _read_call(mine, call_ids, fault)
             calls.append(call)
         items.append(mine)
     return Turn(answer, tuple(items), tuple(calls))
+
+
+def _as_output(item: JsonObject) -> JsonObject | None:
+    """Returns an item as a model's own, None for what no model can say: an output of a call, an unreadable kind.
+
+    A history with those would be refused by every other server, and be no saved conversation.
+    """
+    kind = item.get("type", "message")
+    if not isinstance(kind, str) or kind == "function_call_output":
+        return None
+    if kind == "message" and (item.get("role") != "assistant" or "type" not in item):
+        return {**item, "type": "message", "role": "assistant"}
+    return item
 
 
 def _with_own_id(item: JsonObject, taken: set[str]) -> JsonObject:
@@ -67,13 +96,14 @@ def _with_own_id(item: JsonObject, taken: set[str]) -> JsonObject:
     return item
 
 
-def _read_call(item: JsonObject, taken: set[str], *, cut: bool) -> tuple[ModelCall, JsonObject]:
+def _read_call(item: JsonObject, taken: set[str], fault: str) -> tuple[ModelCall, JsonObject]:
     call_id = own_call_id(item.get("call_id"), taken)
     taken.add(call_id)
     raw, name = item.get("arguments"), item.get("name")
     named = name if isinstance(name, str) else ""
     arguments: JsonObject = {}
-    fault = CUT if cut or item.get("status", "completed") not in {"completed", None} else ""
+    if not fault and item.get("status") not in ("completed", None):  # a list: it may be of any type
+        fault = CUT
     if not fault:
         try:
             arguments = read_arguments(raw)
@@ -84,7 +114,7 @@ def _read_call(item: JsonObject, taken: set[str], *, cut: bool) -> tuple[ModelCa
     sent = {**item, "call_id": call_id, "name": safe, "arguments": kept}
     if "status" in item:
         sent["status"] = "completed"  # a call that has its output is over, whatever it was
-    return ModelCall(call_id, named, arguments, fault), sent
+    return ModelCall(call_id, named[:MAX_NAME_KEPT], arguments, fault), sent
 
 
 def own_call_id(given: object, taken: set[str]) -> str:
@@ -116,31 +146,47 @@ def read_arguments(raw: object) -> JsonObject:
 def _objects(raw: str) -> list[JsonObject]:
     """Returns the objects that a text is made of: some streams send one twice, or an empty one before it."""
     values: list[JsonValue] = []
-    left = raw.strip()
+    position = _after_space(raw, 0)
     try:
-        while left:
-            value, end = _DECODER.raw_decode(left)
+        while position < len(raw) and len(values) <= MAX_OBJECTS:
+            value, end = _DECODER.raw_decode(raw, position)
             values.append(value)
-            left = left[end:].lstrip()
+            position = _after_space(raw, end)
     except (ValueError, RecursionError) as error:
         fault = error.msg if isinstance(error, json.JSONDecodeError) else "not what JSON can be"
         raise _ArgumentsError(_shown(f"the arguments are not JSON: {fault}", raw)) from error
+    if position < len(raw):
+        raise _ArgumentsError(_shown("the arguments are several JSON objects", raw))
+    if is_too_deep(values):
+        raise _ArgumentsError(_shown("the arguments are nested too deeply", raw))
     if not all(isinstance(value, dict) for value in values):
         raise _ArgumentsError(_shown("the arguments are no JSON object", raw))
     return cast("list[JsonObject]", without_halves(values))
+
+
+def _after_space(text: str, position: int) -> int:
+    found = _SPACE.match(text, position)
+    return found.end() if found else position
 
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_no_constant)
+def _number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("a number that is too large")
+    return number
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_number)
 
 
 def _is_one_object(raw: str) -> bool:
     try:
         return isinstance(_DECODER.decode(raw), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 

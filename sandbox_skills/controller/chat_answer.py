@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sandbox_skills.controller.failures import failure_of, has_error
-from sandbox_skills.controller.json_values import count_at, number_at, object_of, objects_of, text_at
+from sandbox_skills.controller.json_values import cost_at, count_at, name_at, object_of, objects_of, text_at
 from sandbox_skills.controller.turn import Answer, Usage
 from sandbox_skills.errors import ModelAnswerError
 
@@ -37,8 +37,8 @@ def answer_of(body: JsonObject, message: JsonObject, reason: str) -> Answer:
         items=tuple(_items(message)),
         incomplete=CUT.get(reason, ""),
         usage=_usage(object_of(body.get("usage"))),
-        model=text_at(body, "model"),
-        id=text_at(body, "id"),
+        model=name_at(body, "model"),
+        id=name_at(body, "id"),
     )
 
 
@@ -74,6 +74,6 @@ def _usage(usage: JsonObject) -> Usage:
         output_tokens=count_at(usage, "completion_tokens"),
         cached_tokens=count_at(object_of(usage.get("prompt_tokens_details")), "cached_tokens"),
         reasoning_tokens=count_at(object_of(usage.get("completion_tokens_details")), "reasoning_tokens"),
-        cost=max(0.0, number_at(usage, "cost") or 0.0),
+        cost=cost_at(usage, "cost"),
         answers=1,
     )

@@ -9,6 +9,7 @@ from sandbox_skills.controller.chat_answer import answer_of
 from sandbox_skills.controller.events import ReasoningDelta, TextDelta
 from sandbox_skills.controller.failures import failure_of
 from sandbox_skills.controller.json_values import object_of, objects_of, text_at
+from sandbox_skills.controller.pieces import Pieces, check_parts
 from sandbox_skills.errors import StreamTruncatedError
 
 if TYPE_CHECKING:
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 class _Call:
     id: str = ""
     name: str = ""
-    arguments: list[str] = field(default_factory=list[str])
+    arguments: Pieces = field(default_factory=Pieces)
 
     def as_message(self) -> JsonObject:
-        function: JsonObject = {"name": self.name, "arguments": "".join(self.arguments)}
+        function: JsonObject = {"name": self.name, "arguments": str(self.arguments)}
         return {"id": self.id, "type": "function", "function": function}
 
 
@@ -35,8 +36,8 @@ class ChatAccumulator:
         self.answer: Answer | None = None
         self._head: JsonObject = {}
         self._reason = ""
-        self._text: list[str] = []
-        self._refusal: list[str] = []
+        self._text = Pieces()
+        self._refusal = Pieces()
         self._details: list[JsonObject] = []
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
@@ -81,9 +82,10 @@ class ChatAccumulator:
         self._details += objects_of(delta.get("reasoning_details"))
         for call in objects_of(delta.get("tool_calls")):
             self._call(call)
-        self._refusal += [text_at(delta, "refusal")] if delta.get("refusal") else []
+        if refusal := text_at(delta, "refusal"):
+            self._refusal.add(refusal)
         if text := text_at(delta, "content"):
-            self._text.append(text)
+            self._text.add(text)
             return TextDelta(text)
         reasoning = text_at(delta, "reasoning") or text_at(delta, "reasoning_content")
         return ReasoningDelta(reasoning) if reasoning else None
@@ -97,18 +99,19 @@ class ChatAccumulator:
         if call is None or (call_id and call.id and call_id != call.id):
             call = self._by_index[index] = _Call()
             self._calls.append(call)
+            check_parts(len(self._calls))
         function = object_of(piece.get("function"))
         call.id = call.id or call_id
         call.name = call.name or text_at(function, "name")
         arguments = function.get("arguments")
         if isinstance(arguments, str):
-            call.arguments.append(arguments)
+            call.arguments.add(arguments)
 
     def _built(self) -> Answer:
         calls: list[JsonValue] = [call.as_message() for call in self._calls]
         message: JsonObject = {
-            "content": "".join(self._text),
-            "refusal": "".join(self._refusal),
+            "content": str(self._text),
+            "refusal": str(self._refusal),
             "reasoning_details": [*_joined(self._details)],
             "tool_calls": calls,
         }

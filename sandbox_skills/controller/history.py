@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sandbox_skills.controller.json_values import text_at
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
@@ -34,7 +36,7 @@ def call_output(call_id: str, text: str) -> JsonObject:
 
 def is_from_model(item: JsonObject) -> bool:
     """Tells whether the model made the item."""
-    return item.get("type") in FROM_MODEL or item.get("role") == "assistant"
+    return text_at(item, "type") in FROM_MODEL or item.get("role") == "assistant"
 
 
 def paired(items: Sequence[JsonObject]) -> list[JsonObject]:
@@ -100,5 +102,5 @@ def trimmed(items: Sequence[JsonObject], trim: Trim, pinned: Collection[str]) ->
     return paired(missing + [whole.get(_key(item), item) for item in left])
 
 
-def _key(item: JsonObject) -> tuple[object, object]:
-    return item.get("type"), item.get("call_id")
+def _key(item: JsonObject) -> tuple[str, str]:
+    return text_at(item, "type"), text_at(item, "call_id")

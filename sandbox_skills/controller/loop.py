@@ -238,6 +238,14 @@ def brought(state: LoopState, call_id: str, output: str, rules: Rules) -> LoopSt
     return call_done(state, call_id, output, rules)
 
 
+def held(state: LoopState, waits: Mapping[str, Wait]) -> LoopState:
+    """Has calls wait that were to be started: a saved state may come from where others wait, or from a stranger."""
+    found = {one.call.id: one for one in state.pending if one.status == "open"}
+    return _changed(
+        state, {key: replace(found[key], status=wait) for key, wait in waits.items() if key in found}
+    )
+
+
 def limited(state: LoopState, reason: str, rules: Rules) -> LoopState:
     """Ends the calls, which were stopped, for a limit: the model answers once more, without tools."""
     return _next(_closed(replace(state, limit=state.limit or reason), TIMED_OUT), rules)

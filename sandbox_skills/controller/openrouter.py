@@ -7,21 +7,29 @@ environment. An answer that broke off is asked for again from its beginning, and
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import anyio
 import httpx
 
+from sandbox_skills.catalog.text import one_line
 from sandbox_skills.controller.answers import read_answer
+from sandbox_skills.controller.body import bounded
 from sandbox_skills.controller.chat import ChatWire
 from sandbox_skills.controller.client_options import ClientOptions
 from sandbox_skills.controller.events import TurnRestarted
 from sandbox_skills.controller.failures import failure_of
 from sandbox_skills.controller.json_values import parsed
 from sandbox_skills.controller.responses import ResponsesWire
-from sandbox_skills.errors import ModelError, ModelRefusedError, ModelUnavailableError, StreamTruncatedError
+from sandbox_skills.errors import (
+    ModelAnswerError,
+    ModelError,
+    ModelRefusedError,
+    ModelUnavailableError,
+    StreamTruncatedError,
+)
 from sandbox_skills.outgoing.address import check_address, without_key
 from sandbox_skills.outgoing.connection import chunks_of, keyed_client, read_at_most, why
 from sandbox_skills.outgoing.retries import retrying
@@ -40,6 +48,9 @@ if TYPE_CHECKING:
 
 MAX_ERROR = MIB
 """Bytes read of an error's body: an edge's page is a few KiB."""
+
+ERROR_SECONDS = 10.0
+"""How long the body of an error is waited for; its status says the most."""
 
 DRAIN_SECONDS = 0.02
 """Less than a new connection with its encryption costs."""
@@ -103,16 +114,18 @@ class OpenRouterClient:
                 async with self._client().stream("POST", self._wire.path, content=body) as response:
                     if not response.is_success:
                         raise await _refusal(response)
-                    async with chunks_of(response) as chunks:
-                        answer = await read_answer(chunks, self._wire, hear)
-                        await _drain(chunks)
+                    async with chunks_of(response) as chunks, aclosing(bounded(chunks)) as pieces:
+                        answer = await read_answer(pieces, self._wire, hear)
+                        await _drain(pieces)
                         return answer
         except ModelError as error:
             raise self._without_key(error) from error.__cause__
         except TimeoutError as error:
             text = f"the model took more than {options.answer_seconds:g} seconds"
             raise ModelUnavailableError(text, retryable=True) from error
-        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.DecodingError) as error:
+        except httpx.DecodingError as error:
+            raise ModelAnswerError(f"the answer cannot be unpacked: {why(error)}") from error
+        except (httpx.RemoteProtocolError, httpx.ReadError) as error:
             raise StreamTruncatedError(f"the answer broke off: {why(error)}", retryable=True) from error
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
@@ -162,11 +175,14 @@ async def _drain(chunks: AsyncIterator[bytes]) -> None:
 async def _refusal(response: httpx.Response) -> ModelError:
     """Returns the error of an answer that is none."""
     if response.is_redirect:
-        text = f"the server redirects to {response.headers.get('location', 'nowhere')[:200]}, which is not followed"
+        place = one_line(response.headers.get("location", "nowhere"), 200)
+        text = f"the server redirects to {place}, which is not followed"
         return ModelRefusedError(
             text, hint="Set model.base_url to where it leads.", status=response.status_code
         )
-    body = await read_at_most(response, MAX_ERROR)
+    body = b""
+    with anyio.move_on_after(ERROR_SECONDS):
+        body = await read_at_most(response, MAX_ERROR)
     return failure_of(response.status_code, response.headers, parsed(body))
 
 

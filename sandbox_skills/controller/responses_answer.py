@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sandbox_skills.controller.failures import failure_of, has_error
-from sandbox_skills.controller.json_values import count_at, number_at, object_of, objects_of, text_at
+from sandbox_skills.controller.json_values import cost_at, count_at, name_at, object_of, objects_of, text_at
 from sandbox_skills.controller.turn import Answer, Usage
 from sandbox_skills.errors import ModelAnswerError, ModelUnavailableError
 
@@ -35,10 +35,10 @@ def read_response(response: JsonObject, gathered: Sequence[JsonObject] = ()) -> 
     details = object_of(response.get("incomplete_details"))
     return Answer(
         items=tuple(output),
-        incomplete=(text_at(details, "reason") or "incomplete") if status == "incomplete" else "",
+        incomplete=(name_at(details, "reason") or "incomplete") if status == "incomplete" else "",
         usage=_usage(object_of(response.get("usage"))),
-        model=text_at(response, "model"),
-        id=text_at(response, "id"),
+        model=name_at(response, "model"),
+        id=name_at(response, "id"),
     )
 
 
@@ -48,6 +48,6 @@ def _usage(usage: JsonObject) -> Usage:
         output_tokens=count_at(usage, "output_tokens"),
         cached_tokens=count_at(object_of(usage.get("input_tokens_details")), "cached_tokens"),
         reasoning_tokens=count_at(object_of(usage.get("output_tokens_details")), "reasoning_tokens"),
-        cost=max(0.0, number_at(usage, "cost") or 0.0),
+        cost=cost_at(usage, "cost"),
         answers=1,
     )

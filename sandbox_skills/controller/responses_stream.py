@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from sandbox_skills.controller.events import ReasoningDelta, TextDelta
 from sandbox_skills.controller.failures import failure_of
 from sandbox_skills.controller.json_values import count_at, object_of, objects_of, text_at
+from sandbox_skills.controller.pieces import Pieces, check_parts
 from sandbox_skills.controller.responses_answer import read_response
 from sandbox_skills.errors import StreamTruncatedError
 
@@ -32,34 +33,13 @@ REASONING = frozenset(
 """The last of each is a spelling that only the documents have."""
 
 
-GATHERED = 1024
-"""Pieces that are held by themselves: each costs more than the few characters it has."""
-
-
-@dataclass(slots=True)
-class _Text:
-    """A text put together from its pieces."""
-
-    wholes: list[str] = field(default_factory=list[str])
-    pieces: list[str] = field(default_factory=list[str])
-
-    def add(self, piece: str) -> None:
-        self.pieces.append(piece)
-        if len(self.pieces) >= GATHERED:
-            self.wholes.append("".join(self.pieces))
-            self.pieces.clear()
-
-    def __str__(self) -> str:
-        return "".join((*self.wholes, *self.pieces))
-
-
 @dataclass(slots=True)
 class _Item:
     """An item of the output as far as it has come."""
 
     added: JsonObject | None = None
-    texts: dict[int, _Text] = field(default_factory=dict[int, _Text])
-    arguments: _Text = field(default_factory=_Text)
+    texts: dict[int, Pieces] = field(default_factory=dict[int, Pieces])
+    arguments: Pieces = field(default_factory=Pieces)
     arguments_done: str | None = None
     done: JsonObject | None = None
 
@@ -86,6 +66,7 @@ class ResponsesAccumulator:
         self.answer: Answer | None = None
         self.closing = False
         self._items: dict[int, _Item] = {}
+        self._parts = 0
         self._takers: Mapping[str, Callable[[JsonObject], None]] = {
             "response.output_item.added": self._added,
             "response.output_item.done": self._done,
@@ -107,7 +88,7 @@ class ResponsesAccumulator:
             return None
         if kind in TEXT:
             delta = text_at(event, "delta")
-            self._item(event).texts.setdefault(count_at(event, "content_index"), _Text()).add(delta)
+            self._text(event).add(delta)
             return TextDelta(delta) if delta else None
         if kind in REASONING:
             delta = text_at(event, "delta")
@@ -155,7 +136,22 @@ class ResponsesAccumulator:
 
     def _item(self, event: JsonObject) -> _Item:
         index = event.get("output_index")
-        return self._items.setdefault(index if isinstance(index, int) else 0, _Item())
+        number = index if isinstance(index, int) else 0
+        if number not in self._items:
+            self._count_part()
+            self._items[number] = _Item()
+        return self._items[number]
+
+    def _text(self, event: JsonObject) -> Pieces:
+        texts, number = self._item(event).texts, count_at(event, "content_index")
+        if number not in texts:
+            self._count_part()
+            texts[number] = Pieces()
+        return texts[number]
+
+    def _count_part(self) -> None:
+        self._parts += 1
+        check_parts(self._parts)
 
     def _added(self, event: JsonObject) -> None:
         self._item(event).added = object_of(event.get("item"))

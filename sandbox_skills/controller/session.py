@@ -76,6 +76,7 @@ class Session:
         """Runs until the model is done, a limit ends it, or a call waits; raises ModelError."""
         with agent_span(self.state.conversation.id, self._options.model):
             try:
+                await self._hold()
                 while isinstance(action := next_action(self.state.loop), AskModel | RunCalls):
                     await self._act(action)
             except BaseException:
@@ -83,6 +84,12 @@ class Session:
                 raise
         await self._save()
         return self._result(action)
+
+    async def _hold(self) -> None:
+        """Has calls that a saved state says are to be started wait where they would have here."""
+        state = self.state.loop
+        waits = await self._waits(tuple(one.call for one in state.pending if one.status == "open"))
+        self.state.loop = loop.held(state, waits)
 
     async def _act(self, action: AskModel | RunCalls) -> None:
         with anyio.CancelScope() as self._scope:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import httpx
+
+from sandbox_skills.outgoing.unpacking import ACCEPTED, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -15,6 +17,8 @@ KEPT_ALIVE = 32
 """Idle connections: as many as calls that usually go on at once."""
 
 USER_AGENT = "sandbox-skills"
+
+_OWN_HEADERS = {"User-Agent": USER_AGENT, "Accept-Encoding": ACCEPTED}
 
 
 def keyed_client(
@@ -31,7 +35,7 @@ def keyed_client(
     """
     return httpx.AsyncClient(
         base_url=base_url.rstrip("/") + "/",
-        headers={name: value for name, value in {"User-Agent": USER_AGENT, **headers}.items() if value},
+        headers={name: value for name, value in {**_OWN_HEADERS, **headers}.items() if value},
         timeout=httpx.Timeout(idle_seconds, connect=connect_seconds, pool=None),
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=KEPT_ALIVE),
         follow_redirects=False,
@@ -43,8 +47,11 @@ def keyed_client(
 
 
 def chunks_of(response: httpx.Response) -> aclosing[AsyncGenerator[bytes]]:
-    """Returns what gives a body as it comes, for an `async with`: left early, it is closed at once."""
-    return aclosing(cast("AsyncGenerator[bytes]", response.aiter_bytes()))
+    """Returns what gives a body as it comes, for an `async with`: left early, it is closed at once.
+
+    Reading raises httpx.DecodingError for a body that cannot be unpacked.
+    """
+    return aclosing(unpacked(response))
 
 
 async def read_at_most(response: httpx.Response, most: int) -> bytes:

@@ -81,6 +81,37 @@ def test_json_is_one_event_a_line(cli: Cli, server: ModelServer, skill: Path) ->
     assert "\x1b" not in done.out
 
 
+def test_nothing_that_a_model_says_is_obeyed_by_the_terminal(
+    cli: Cli, server: ModelServer, skill: Path
+) -> None:
+    bad = "\x1b]0;title\x07\x1b[2J\u202e\x9b31m" * 40
+    odd = Say([text(bad), call(bad, {"word": bad, bad: [bad]}, call_id=bad[:60])], model=bad)
+    cut = Say([text(bad)], incomplete=bad)
+    for options in ((), ("--json",)):
+        server.script(odd, cut)
+        done = cli("--skills", str(skill.parent), "chat", "Do it.", *options)
+        shown = done.out + done.err
+        assert not any(c in shown for c in "\x1b\x07\x9b\u202e")
+        assert done.code == 0
+    server.script(refusal(403, {"error": {"code": 403, "message": bad, "metadata": {"raw": bad}}}))
+    done = cli("chat", "Do it.")
+    assert not any(c in done.out + done.err for c in "\x1b\x07\x9b\u202e")
+    assert max(map(len, done.err.splitlines())) < 1500
+
+
+def test_a_conversation_of_another_tenant_is_refused(cli: Cli, server: ModelServer, home: Path) -> None:
+    server.script(DONE)
+    file = home / "talk.json"
+    assert cli("chat", "First.", "--state", "talk.json").code == 0
+    file.write_text(
+        file.read_text(encoding="utf-8").replace('"tenant":"local"', '"tenant":"acme"'), encoding="utf-8"
+    )
+    done = cli("chat", "Second.", "--state", "talk.json")
+    assert done.code == 2
+    assert "another tenant" in done.err
+    assert len(server.asked) == 1
+
+
 def test_a_conversation_goes_on_from_its_file(cli: Cli, server: ModelServer, home: Path) -> None:
     server.script(Say([text("One.")]), Say([text("Two.")]))
     file = home / "talk.json"

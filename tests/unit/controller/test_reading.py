@@ -98,7 +98,7 @@ def test_an_event_of_several_lines_and_one_without_its_end() -> None:
 def test_an_event_without_end_is_refused(line: bytes) -> None:
     decoder = SseDecoder(ModelAnswerError)
     decoder.feed(line)
-    with pytest.raises(ModelAnswerError, match="more than 64 MiB"):
+    with pytest.raises(ModelAnswerError, match="more than 32 MiB"):
         [decoder.feed(b"x" * 2**20) for _ in range(1 + MAX_EVENT // 2**20)]
 
 
