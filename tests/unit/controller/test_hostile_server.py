@@ -234,7 +234,7 @@ def test_any_hint_of_when_to_come_back_is_seconds_or_nothing(headers: dict[str, 
     assert error.retry_after is None or error.retry_after >= 0
 
 
-ITEM = st.dictionaries(
+ITEM: Any = st.dictionaries(
     st.sampled_from(
         [
             "type",
@@ -268,7 +268,7 @@ def test_whatever_an_answer_holds_the_conversation_goes_on(
     try:
         for event in [*events, *done]:
             accumulator.feed(event)
-        accumulator.feed({"type": "response.completed", "response": {"output": items}})
+        accumulator.feed({"type": "response.completed", "response": {"output": [*items]}})
         answer = accumulator.end()
     except ModelError:
         return
