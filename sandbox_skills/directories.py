@@ -129,6 +129,13 @@ def sweep_owned(parent: Path, prefix: str) -> list[str]:
     return [path.name for path in found if _remove_dead(path)]
 
 
+def abandoned(parent: Path, prefix: str) -> list[str]:
+    """Returns the names of what `sweep_owned` would remove. Raises OSError where `parent` cannot be listed."""
+    if not parent.is_dir():
+        return []
+    return sorted(path.name for path in parent.iterdir() if path.name.startswith(prefix) and _is_dead(path))
+
+
 def _locked_directory(parent: Path, prefix: str) -> tuple[Path, int]:
     """Makes a directory and locks it; makes another one where a sweep came in between."""
     while True:
@@ -143,20 +150,37 @@ def _locked_directory(parent: Path, prefix: str) -> tuple[Path, int]:
 
 def _remove_dead(path: Path) -> bool:
     """Removes a directory of this user that nobody holds; returns whether it did."""
+    with _held(path) as held:
+        if held:
+            # Held until it is gone: a process that has only just made it waits, and sees that.
+            remove_tree(path)
+        return held
+
+
+def _is_dead(path: Path) -> bool:
+    with _held(path) as held:
+        return held
+
+
+@contextmanager
+def _held(path: Path) -> Generator[bool]:
+    """Locks a directory of this user; gives whether it is one, and nobody else holds it."""
     try:
         lock_fd = os.open(path, _DIRECTORY)
     except OSError:
-        return False
+        yield False
+        return
     try:
-        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(lock_fd).st_uid != os.geteuid() or not _is_at(path, lock_fd):
-            return False
-        # Held until it is gone: a process that has only just made it waits, and sees that.
-        remove_tree(path)
-    except BlockingIOError:
-        return False
+        yield os.fstat(lock_fd).st_uid == os.geteuid() and _locks(lock_fd) and _is_at(path, lock_fd)
     finally:
         os.close(lock_fd)
+
+
+def _locks(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
     return True
 
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import re
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import docker
 import docker.errors
 import requests.exceptions
 
 from sandbox_skills.engines.classify import Death
-from sandbox_skills.engines.docker_client import translated, understood, unless_answered
-from sandbox_skills.engines.docker_config import LABEL_EXPIRES, LABEL_INSTANCE, LABEL_MANAGED
+from sandbox_skills.engines.docker_client import translated, unless_answered
 from sandbox_skills.errors import EngineError, ImageError, SandboxLostError, SandboxSkillsError, SettingsError
-from sandbox_skills.spec import SandboxId
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -39,9 +36,6 @@ _LEAST_MEMORY = re.compile(r"Minimum memory limit allowed is (\w+)", re.IGNORECA
 NOT_FOUND = 404
 CONFLICT = 409
 """HTTP status for a name in use, and for a container whose removal has begun."""
-
-MAX_TIME_DIGITS = 12
-"""Of Unix time in seconds, with 20,000 years to spare: anyone may write a label, and a long number costs time."""
 
 
 def create(client: docker.APIClient, sandbox_id: str, body: Mapping[str, Any]) -> None:
@@ -134,58 +128,32 @@ def _delete(client: docker.APIClient, sandbox_id: str, seconds: float) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class Owned:
-    """A container that some instance of this package made; `expires` is Unix time, None where it does not say."""
-
-    id: SandboxId
-    instance: str
-    expires: int | None
-
-
-def owned(client: docker.APIClient) -> list[Owned]:
-    """Returns every container that carries our label, whoever made it and whether it runs."""
-    with translated("list containers"):
-        rows = cast("Any", client).containers(all=True, filters={"label": f"{LABEL_MANAGED}=1"})
-    with understood("a list of containers"):
-        return [_owned(row) for row in rows]
-
-
-def _owned(row: Mapping[str, Any]) -> Owned:
-    # A container that is being removed may have lost its name; its id names it as well.
-    names: list[str] = row.get("Names") or [row["Id"]]
-    labels: dict[str, str] = row.get("Labels") or {}
-    expires = labels.get(LABEL_EXPIRES, "")
-    return Owned(
-        id=SandboxId(names[0].lstrip("/")),
-        instance=labels.get(LABEL_INSTANCE, ""),
-        expires=int(expires) if expires.isdecimal() and len(expires) <= MAX_TIME_DIGITS else None,
-    )
-
-
-def post_mortem(client: docker.APIClient, sandbox_id: str, since: float) -> Death:
+def post_mortem(client: docker.APIClient, sandbox_id: str) -> Death:
     """Returns why a container died, from the daemon's events: an auto-removed one cannot be inspected.
 
-    `since` is Unix time. Blocks for up to EVENTS_SECONDS, as long as the death may still be told.
+    Blocks for up to EVENTS_SECONDS, as long as the death may still be told.
     """
     try:
         with translated("read the daemon's events", lost=True):
-            return _death(_events(client, sandbox_id, since))
+            return _death(_events(client, sandbox_id))
     except (EngineError, AttributeError, TypeError, ValueError):
         # Nothing is known then, which is an answer: the box is lost, and nobody can say of what.
         return Death(oom=False, exit_code=None)
 
 
-def _events(client: docker.APIClient, sandbox_id: str, since: float) -> Iterator[Mapping[str, Any]]:
-    """Yields what the daemon has to tell of a container. docker-py's own `events` would wait for ever."""
+def _events(client: docker.APIClient, sandbox_id: str) -> Iterator[Mapping[str, Any]]:
+    """Yields what the daemon has to tell of a container, until it says nothing for EVENTS_SECONDS.
+
+    From its first event on, as it keeps the last 256 alone, and with no time of ours in the question: its clock may
+    differ, and both may jump. docker-py's own `events` would wait for ever.
+    """
     answer = client.get(
         f"{client.base_url}/v{client.api_version}/events",
         params={
-            "since": str(int(since)),
-            "until": str(int(time.time() + EVENTS_SECONDS)),
+            "since": "1",
             "filters": json.dumps({"container": [sandbox_id], "event": ["oom", "die"]}),
         },
-        timeout=2 * EVENTS_SECONDS,
+        timeout=EVENTS_SECONDS,
         stream=True,
     )
     with answer:

@@ -186,7 +186,7 @@ def understood(what: str) -> Generator[None]:
     """
     try:
         yield
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise EngineError(f"the Docker daemon's answer is not {what}", hint=NO_DAEMON_HINT) from error
 
 

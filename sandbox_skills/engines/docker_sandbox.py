@@ -108,7 +108,6 @@ class Box:
         self.may_come = False  # the daemon was asked to make it, and nobody knows whether it will
         self._setup = setup
         self._uid = uid
-        self._since = time.time()
         self.client = RunnerClient(
             self.id,
             post_mortem=self._post_mortem,
@@ -145,7 +144,7 @@ class Box:
             image_id=setup.image_id,
             uid=self._uid,
             options=body_options(setup.options, setup.daemon.info, setup.instance),
-            now=self._since,
+            now=time.time(),
             sandbox_id=self.id,
             channel_dir=None if offer is None else offer.directory,
         )
@@ -194,9 +193,7 @@ class Box:
         setup.checked.add(key)
 
     async def _post_mortem(self) -> Death:
-        return await self._setup.calls.look(
-            docker_box.post_mortem, self._setup.daemon.client, self.id, self._since
-        )
+        return await self._setup.calls.look(docker_box.post_mortem, self._setup.daemon.client, self.id)
 
 
 def body_options(options: DockerEngineOptions, info: Mapping[str, Any], instance: str) -> DockerOptions:

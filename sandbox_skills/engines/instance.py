@@ -8,10 +8,11 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 from sandbox_skills.directories import make_private
+from sandbox_skills.uptime import uptime
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,23 +63,39 @@ def dead_instances(folder: Path) -> frozenset[str]:
 
     An id that is in no record belongs to another data directory, and nothing can be said of it.
     """
-    if not folder.is_dir():
-        return frozenset()
-    return frozenset(path.name for path in folder.iterdir() if path.name.isalnum() and not _locked(path))
+    return frozenset(path.name for path in _records(folder) if not _locked(path))
+
+
+def living_instances(folder: Path) -> frozenset[str]:
+    """Returns the ids of instances that have a record here and live."""
+    return frozenset(path.name for path in _records(folder) if _locked(path))
 
 
 def forget_instances(folder: Path, instance_ids: Iterable[str]) -> None:
     """Removes the records of dead instances that own nothing; for FORGET_SECONDS they stay, and are marked as seen."""
     for instance_id in instance_ids:
-        path = folder / instance_id
-        try:
-            status = path.stat()
-            if not status.st_size:
-                path.write_bytes(b"dead\n")
-            elif time.time() - status.st_mtime > FORGET_SECONDS:
-                path.unlink()
-        except FileNotFoundError:
-            continue  # somebody else's reap was first
+        with suppress(FileNotFoundError):  # somebody else's reap was first
+            _forget(folder / instance_id, uptime())
+
+
+def _forget(path: Path, now: float) -> None:
+    """Notes in a record when it was first seen dead, by the host's uptime; removes it once that is long ago."""
+    with path.open("r+", encoding="ascii", errors="replace") as record:
+        seen = _seconds(record.read(64))
+        if seen is None or seen > now:  # the host was started anew since
+            record.seek(0)
+            record.truncate()
+            record.write(f"{now:.3f}")
+        elif now - seen > FORGET_SECONDS:
+            path.unlink()
+
+
+def _seconds(text: str) -> float | None:
+    return float(text) if text.replace(".", "", 1).isdecimal() else None
+
+
+def _records(folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if path.name.isalnum()] if folder.is_dir() else []
 
 
 def _locked(path: Path) -> bool:

@@ -24,6 +24,7 @@ from sandbox_skills.workspace.input_plan import InputRules
 from sandbox_skills.workspace.manager import RunRules, Services, WorkspaceManager
 from sandbox_skills.workspace.sessions import SessionManager
 from sandbox_skills.workspace.staging import SkillStore
+from sandbox_skills.workspace.store_directory import unfinished_copies
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
@@ -253,6 +254,7 @@ def doctor_options(settings: Settings) -> DoctorOptions:
         engine=settings.engine,
         program=settings.bubblewrap.program,
         store=store_root(settings),
+        unfinished=partial(unfinished_copies, store_root(settings)),
         connection=docker_connection(settings.docker),
         image=settings.image.name,
         target=settings.image.target,

@@ -9,25 +9,37 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 RECENT_SECONDS = 3600.0
-"""Never evicted for room within this time of its use: four times the longest run, so no process is still in it."""
+"""Never evicted within this time of its use, for room, or because the clock was set to another year: four times the
+longest run, so no process is still in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """One staged copy: its directory name, its size, and when it was last used (seconds since the epoch)."""
+    """One staged copy: its directory name, its size, and when it was last used.
+
+    `used_at` is in seconds since the epoch, `used_uptime` in seconds since the host had started.
+    """
 
     name: str
     bytes: int
     used_at: float
+    used_uptime: float = 0.0
 
 
 def victims(
-    copies: Iterable[Copy], *, now: float, max_age: float, max_bytes: int, in_use: Collection[str]
+    copies: Iterable[Copy],
+    *,
+    now: float,
+    up: float,
+    max_age: float,
+    max_bytes: int,
+    in_use: Collection[str],
 ) -> list[Copy]:
-    """Returns the copies to remove, longest unused first.
+    """Returns the copies to remove, longest unused first; `now` is Unix time, `up` the host's uptime.
 
     Those unused for more than `max_age` seconds, then as many more as bring the rest under `max_bytes`; never one
-    whose name is `in_use`, and for room never one used in the last hour.
+    whose name is `in_use`, and for room never one used in the last hour. That hour, and a shorter `max_age`, are
+    counted by the uptime as well: nothing that a process may still use goes because a clock jumped.
     """
     ordered = sorted(copies, key=lambda copy: (copy.used_at, copy.name))
     excess = sum(copy.bytes for copy in ordered) - max_bytes
@@ -35,7 +47,8 @@ def victims(
     for copy in ordered:
         idle = now - copy.used_at
         for_room = excess > 0 and idle > RECENT_SECONDS
-        if copy.name not in in_use and (idle > max_age or for_room):
+        unused = copy.used_uptime > up or up - copy.used_uptime > min(max_age, RECENT_SECONDS)
+        if copy.name not in in_use and unused and (idle > max_age or for_room):
             taken.append(copy)
             excess -= copy.bytes
     return taken

@@ -16,6 +16,7 @@ from anyio import to_thread
 from sandbox_skills.catalog.pins import changed_since
 from sandbox_skills.errors import EngineError, SkillNotFoundError, SkillUnsafeError
 from sandbox_skills.spec import SKILLS
+from sandbox_skills.uptime import uptime
 from sandbox_skills.workspace.eviction import victims
 from sandbox_skills.workspace.paths import open_root, shown
 from sandbox_skills.workspace.skill_copy import copy_tree, links_taken
@@ -157,7 +158,12 @@ class SkillStore:
         store = self._directory
         try:
             found = victims(
-                store.copies(), now=time.time(), max_age=max_age, max_bytes=max_bytes, in_use=in_use
+                store.copies(),
+                now=time.time(),
+                up=uptime(),
+                max_age=max_age,
+                max_bytes=max_bytes,
+                in_use=in_use,
             )
             taken = [copy for copy in found if store.evict(copy)]
             orphans = store.remove_orphans()

@@ -3,7 +3,7 @@
     root/           0700, ours alone
       key           secret of the names below
       lock          held shared by stagers, exclusively while a copy is taken away
-      used/NAME     the size of a copy; its mtime is the last use
+      used/NAME     the size of a copy, and the host's uptime at its last use; its mtime is the time of that
       temporary/    what is being written or removed
       mounted/      0311: bind-mounted on /skills, cannot be listed
         NAME/       one copy, named by a keyed hash of tenant and digest
@@ -23,19 +23,18 @@ import hashlib
 import hmac
 import os
 import secrets
-import tempfile
-import time
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sandbox_skills.directories import make_private, remove_tree
+from sandbox_skills.directories import abandoned, make_private, owned_directory, sweep_owned
 from sandbox_skills.errors import SettingsError
+from sandbox_skills.uptime import uptime
 from sandbox_skills.workspace.eviction import Copy
 from sandbox_skills.workspace.skill_copy import EXECUTABLE, READ_ONLY, WRITABLE_ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from pathlib import Path
 
 LAYOUT = "1"
 """Part of every name: raise it when copies of the same skill are to look different."""
@@ -46,9 +45,10 @@ KEY_BYTES = 32
 NAME_DIGITS = 40
 """Hex digits, so 160 bits of the keyed hash: none can be guessed, no two are the same."""
 
-ORPHANED_SECONDS = 3600.0
-"""A temporary copy older than this has no writer: the largest skill takes seconds."""
+PREFIX = "copy-"
+"""Begins the name of each directory in `temporary/`."""
 
+_TEMPORARY = "temporary"
 _PRIVATE_DIRECTORY = 0o700
 _PRIVATE_FILE = 0o600
 _SEARCH_ONLY = 0o311
@@ -64,7 +64,7 @@ class StoreDirectory:
         self.root = root.resolve()
         self.mounted = self.root / "mounted"
         self._used = self.root / "used"
-        self._temporary = self.root / "temporary"
+        self._temporary = self.root / _TEMPORARY
         try:
             self._key = self._prepare()
             self._create(self.mounted / self.marker()[0], self._marker_content(), READ_ONLY)
@@ -116,11 +116,11 @@ class StoreDirectory:
     @contextmanager
     def temporary(self) -> Generator[Path]:
         """Gives an empty directory for a copy and removes what is left of it afterwards."""
-        path = Path(tempfile.mkdtemp(dir=self._temporary))
-        try:
+        with owned_directory(self._temporary, PREFIX) as own:
+            # In one of its own, which is no longer locked once boxes see it.
+            path = own / "copy"
+            path.mkdir(mode=_PRIVATE_DIRECTORY)
             yield path
-        finally:
-            remove_tree(path)
 
     def publish(self, temporary: Path, name: str, size: int) -> None:
         """Moves a finished copy to where boxes see it; one that is there already stays."""
@@ -139,8 +139,8 @@ class StoreDirectory:
         found: list[Copy] = []
         for record in self._used.iterdir():
             with suppress(FileNotFoundError):
-                size = record.read_text(encoding="utf-8", errors="replace")
-                found.append(Copy(record.name, int(size) if size.isdecimal() else 0, record.stat().st_mtime))
+                size, used = _parsed(record.read_text(encoding="utf-8", errors="replace"))
+                found.append(Copy(record.name, size, record.stat().st_mtime, used))
         return found
 
     def evict(self, copy: Copy) -> bool:
@@ -157,32 +157,28 @@ class StoreDirectory:
 
     def remove_orphans(self) -> int:
         """Removes what writers that died have left; returns how many."""
-        removed = 0
-        for path in self._temporary.iterdir():
-            with suppress(FileNotFoundError):
-                if time.time() - path.lstat().st_mtime > ORPHANED_SECONDS:
-                    remove_tree(path) if path.is_dir() else path.unlink()
-                    removed += 1
-        return removed
+        return len(sweep_owned(self._temporary, PREFIX))
 
     def _touch(self, name: str, size: int) -> None:
-        record = self._used / name
-        self._create(record, str(size).encode(), _PRIVATE_FILE)
-        os.utime(record)
+        # As long each time, so that whoever reads meanwhile finds one or the other.
+        line = f"{size:20d} {uptime():20.3f}\n".encode()
+        how = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        record = os.open(self._used / name, how, _PRIVATE_FILE)
+        try:
+            os.write(record, line)
+        finally:
+            os.close(record)
 
     def _create(self, path: Path, data: bytes, mode: int) -> None:
         """Makes a file with all its bytes at once; one that exists stays."""
         if path.exists():
             return
-        descriptor, temporary = tempfile.mkstemp(dir=self._temporary)
-        try:
-            with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
-                file.write(data)
-                os.fchmod(descriptor, mode)
+        with self.temporary() as folder:
+            made = folder / path.name
+            made.write_bytes(data)
+            made.chmod(mode)
             with suppress(FileExistsError):
-                os.link(temporary, path)
-        finally:
-            Path(temporary).unlink()
+                os.link(made, path)
 
     @contextmanager
     def _locked(self, how: int) -> Generator[None]:
@@ -192,3 +188,17 @@ class StoreDirectory:
             yield
         finally:
             os.close(descriptor)
+
+
+def unfinished_copies(root: Path) -> list[str]:
+    """Returns the names of what writers that died have left in the store at `root`, which need not be there."""
+    return abandoned(root / _TEMPORARY, PREFIX)
+
+
+def _parsed(line: str) -> tuple[int, float]:
+    """Reads a record of a copy: its size and when it was last used, both 0 where it says none."""
+    size, _, used = line.strip().partition(" ")
+    try:
+        return int(size), float(used)
+    except ValueError:
+        return 0, 0.0

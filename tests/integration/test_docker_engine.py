@@ -22,6 +22,7 @@ from sandbox_skills.engines import docker_box, verify
 from sandbox_skills.engines.docker import DockerEngine, DockerEngineOptions
 from sandbox_skills.engines.docker_client import DockerConnection
 from sandbox_skills.engines.docker_config import DockerOptions, create_body
+from sandbox_skills.engines.docker_leftovers import owned
 from sandbox_skills.engines.instance import Instance, dead_instances
 from sandbox_skills.engines.pool import PooledEngine
 from sandbox_skills.engines.seccomp.profile import seccomp_profile
@@ -187,7 +188,7 @@ class TestLife:
                     await asyncio.sleep(delay)
                     task.cancel()
                     await asyncio.wait([task])
-            assert [box for box in docker_box.owned(daemon) if box.instance == instance_of(engine)] == []
+            assert [box for box in owned(daemon) if box.instance == instance_of(engine)] == []
 
     async def test_a_hundred_milliseconds_pass_on_the_loop_while_boxes_come_and_go(
         self, docker_engine: DockerEngine
@@ -220,10 +221,10 @@ class TestLife:
         async with PooledEngine(engine, SPEC, size=2) as pool:
             await pool.filled()
             mine = instance_of(engine)
-            assert len([box for box in docker_box.owned(daemon) if box.instance == mine]) == 2
+            assert len([box for box in owned(daemon) if box.instance == mine]) == 2
             async with pool.open(SPEC) as sandbox:
                 assert (await sandbox.run(sh("true"))).ok
-        assert [box for box in docker_box.owned(daemon) if box.instance == mine] == []
+        assert [box for box in owned(daemon) if box.instance == mine] == []
 
 
 def instance_of(engine: DockerEngine) -> str:

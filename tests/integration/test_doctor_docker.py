@@ -32,7 +32,7 @@ async def test_the_daemon_and_the_image_that_tests_use_are_fit(
     # An AppArmor of the host is welcome and not demanded.
     assert not [check for check in found.values() if check.state == "failed"]
     assert found["image"].detail.startswith(image_tag("slim"))
-    assert {"engine", "platform", "api version", "daemon", "limits", "clock", "docker disk"} <= found.keys()
+    assert {"engine", "platform", "api version", "daemon", "limits", "docker disk"} <= found.keys()
 
 
 async def test_an_image_that_nobody_has_is_told(daemon: docker.APIClient, tmp_path: Path) -> None:

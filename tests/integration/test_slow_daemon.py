@@ -11,6 +11,7 @@ import pytest
 from sandbox_skills.engines import daemon_calls, docker_box
 from sandbox_skills.engines.docker import DockerEngine, DockerEngineOptions
 from sandbox_skills.engines.docker_client import DockerConnection
+from sandbox_skills.engines.docker_leftovers import owned
 from sandbox_skills.engines.instance import dead_instances
 from sandbox_skills.errors import EngineUnavailableError
 from sandbox_skills.spec import SandboxSpec
@@ -47,7 +48,7 @@ def engine_at(place: Path, store: SkillStore, data_dir: Path, *, seconds: float 
 
 
 def boxes(daemon: docker.APIClient, instances: frozenset[str]) -> list[str]:
-    return [box.id for box in docker_box.owned(daemon) if box.instance in instances]
+    return [box.id for box in owned(daemon) if box.instance in instances]
 
 
 def await_made(daemon: docker.APIClient, instances: frozenset[str]) -> None:

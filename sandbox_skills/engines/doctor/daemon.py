@@ -30,9 +30,6 @@ TESTED_API = (1, 41)
 LEAST_API = (1, 40)
 """The first that knows a bind mount without what is mounted below it; an older daemon ignores that wish."""
 
-MAX_SKEW_SECONDS = 1.0
-"""Why a sandbox died is looked up in the daemon's events, up to one second ahead of our own clock."""
-
 TESTED_DRIVERS = frozenset({"overlay2", "overlayfs", "overlay"})
 """Docker's overlay2, the same with containerd's image store, and Podman's name for it."""
 
@@ -84,16 +81,6 @@ def daemon_checks(
         *_runtimes(daemon, runtime, needs),
         *_proxies(daemon),
     ]
-
-
-def clock_check(skew: float | None) -> Check:
-    """Returns whether the daemon's clock and ours agree."""
-    if skew is None:
-        return Check("clock", "warning", "the daemon does not say its time")
-    if abs(skew) <= MAX_SKEW_SECONDS:
-        return Check("clock", "ok", "the daemon's agrees with ours")
-    detail = f"the daemon's is {abs(skew):.1f} s {'ahead' if skew > 0 else 'behind'}: why a sandbox died stays unknown"
-    return Check("clock", "warning", detail, "synchronise both clocks, for instance with NTP")
 
 
 def _platform(daemon: Daemon) -> Check:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
@@ -90,15 +89,3 @@ def known(answer: object) -> dict[str, Any]:
         return {}
     fields = cast("dict[str, object]", answer)
     return {name: value for name, value in fields.items() if isinstance(value, TYPES.get(name, object))}
-
-
-def clock_skew(info: Mapping[str, Any], asked: float, answered: float) -> float | None:
-    """Returns by how many seconds the daemon's clock is ahead of ours, 0 where it fits; None where not said.
-
-    The daemon said its time between `asked` and `answered`, which are Unix time.
-    """
-    try:
-        theirs = datetime.fromisoformat(str(info.get("SystemTime"))).timestamp()
-    except (ValueError, OverflowError):
-        return None
-    return theirs - min(max(theirs, asked), answered)

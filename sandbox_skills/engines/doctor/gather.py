@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import anyio
@@ -23,7 +23,8 @@ from sandbox_skills.directories import current_account
 from sandbox_skills.engines import image
 from sandbox_skills.engines.bubblewrap.rootfs import Wanted
 from sandbox_skills.engines.docker_client import DockerConnection, address, connect, translated
-from sandbox_skills.engines.docker_config import GVISOR, LABEL_MANAGED, LOST_IN_GVISOR
+from sandbox_skills.engines.docker_config import GVISOR, LOST_IN_GVISOR
+from sandbox_skills.engines.docker_leftovers import Owners, is_left, owned
 from sandbox_skills.engines.doctor.bubblewrap import examine_bubblewrap
 from sandbox_skills.engines.doctor.checks import (
     DATA_NEEDS,
@@ -43,14 +44,13 @@ from sandbox_skills.engines.doctor.checks import (
     temporary_check,
     unreachable,
 )
-from sandbox_skills.engines.doctor.daemon import clock_check, daemon_checks
-from sandbox_skills.engines.doctor.facts import Daemon, clock_skew, known
-from sandbox_skills.engines.instance import dead_instances
+from sandbox_skills.engines.doctor.daemon import daemon_checks
+from sandbox_skills.engines.doctor.facts import Daemon, known
 from sandbox_skills.errors import EngineUnavailableError, SandboxSkillsError
 from sandbox_skills.spec import BASE_GUARANTEES, Guarantee
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     import docker
 
@@ -62,15 +62,12 @@ if TYPE_CHECKING:
 KNOCK_SECONDS = 10.0
 """A host that drops our packets would hold a thread for minutes; one that lives takes under a second."""
 
-STALE_SECONDS = 3600.0
-"""From when on the store's own cleaning takes an unfinished copy for abandoned; the largest takes seconds."""
-
 
 @dataclass(frozen=True, slots=True)
 class DoctorOptions:
     """What is to be examined: the engine's options, and what a sandbox must hold.
 
-    `temporary_dirs` are directories where unfinished copies are written; `program` is bubblewrap's, None that of PATH.
+    `unfinished` names what writers that died have left in the store; `program` is bubblewrap's, None that of PATH.
     """
 
     data_dir: Path
@@ -80,7 +77,7 @@ class DoctorOptions:
     runtime: str | None = None
     apparmor: AppArmor = "auto"
     needs: frozenset[Guarantee] = BASE_GUARANTEES
-    temporary_dirs: tuple[Path, ...] = ()
+    unfinished: Callable[[], Collection[str]] = tuple
     store: Path | None = None
     engine: str = "docker"
     program: Path | None = None
@@ -180,14 +177,11 @@ async def _gathered(name: str, gather: Callable[[], list[Check]]) -> list[Check]
 def _daemon(options: DoctorOptions, client: docker.APIClient) -> list[Check]:
     with translated("ask the Docker daemon about itself"):
         version = known(client.version())
-        asked = time.time()
         info = known(client.info())
-        answered = time.time()
     connection = options.connection
     daemon = Daemon(info, version, connection.host, connection.tls is not None, platform.release())
     return [
         *daemon_checks(daemon, needs=options.needs, runtime=options.runtime, apparmor=options.apparmor),
-        clock_check(clock_skew(info, asked, answered)),
         *_docker_disk(daemon),
     ]
 
@@ -206,11 +200,9 @@ def _image(options: DoctorOptions, client: docker.APIClient) -> list[Check]:
 
 
 def _leftovers(options: DoctorOptions, client: docker.APIClient) -> list[Check]:
-    api: Any = client  # its stubs leave what a container is untyped
-    with translated("list containers"):
-        rows: list[dict[str, Any]] = api.containers(all=True, filters={"label": f"{LABEL_MANAGED}=1"})
-    boxes: list[dict[str, str]] = [row.get("Labels") or {} for row in rows]
-    return [leftovers_check(boxes, dead_instances(options.data_dir / "instances"), time.time())]
+    owners = Owners.of(options.data_dir / "instances")
+    boxes = owned(client)
+    return [leftovers_check(len(boxes), sum(is_left(client, box, owners, time.time()) for box in boxes))]
 
 
 def _data_directory(options: DoctorOptions) -> list[Check]:
@@ -237,9 +229,7 @@ def _data_disk(options: DoctorOptions) -> list[Check]:
 
 
 def _temporary_files(options: DoctorOptions) -> list[Check]:
-    oldest = time.time() - STALE_SECONDS
-    found = [path for folder in options.temporary_dirs if folder.is_dir() for path in folder.iterdir()]
-    return [temporary_check(sum(path.lstat().st_mtime < oldest for path in found))]
+    return [temporary_check(len(options.unfinished()))]
 
 
 def _nearest(path: Path) -> Path:

@@ -13,7 +13,7 @@ import requests
 import requests.exceptions
 
 from sandbox_skills.engines.classify import Death
-from sandbox_skills.engines.docker_box import Owned, create, may_exist, owned, post_mortem, remove, start
+from sandbox_skills.engines.docker_box import create, may_exist, post_mortem, remove, start
 from sandbox_skills.errors import (
     EngineError,
     EngineUnavailableError,
@@ -22,7 +22,6 @@ from sandbox_skills.errors import (
     SandboxSkillsError,
     SettingsError,
 )
-from sandbox_skills.spec import SandboxId
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -198,36 +197,6 @@ class TestWhetherAContainerMayExist:
         assert not may_exist(caught.value)
 
 
-class TestOwned:
-    def test_containers_are_read_by_their_labels(self) -> None:
-        labels = {"sandbox-skills.instance": "i", "sandbox-skills.expires-at": "12"}
-        rows = [
-            {"Id": "1", "Names": ["/box"], "Labels": labels},
-            {"Id": "2", "Names": [], "Labels": {}},
-            {"Id": "3", "Names": None, "Labels": {"sandbox-skills.expires-at": "soon"}},
-        ]
-        assert owned(Daemon(containers=[rows]).client) == [
-            Owned(SandboxId("box"), "i", 12),
-            Owned(SandboxId("2"), "", None),
-            Owned(SandboxId("3"), "", None),
-        ]
-
-    def test_a_time_of_many_digits_is_none(self) -> None:
-        row = {"Id": "1", "Labels": {"sandbox-skills.expires-at": "9" * 5000}}
-        assert owned(Daemon(containers=[[row]]).client)[0].expires is None
-
-    @pytest.mark.parametrize(
-        "answer",
-        [None, {}, 1, "x", [None], [[]], [{}], [{"Id": "1", "Labels": []}, 3], [{"Id": "1", "Labels": 7}]],
-    )
-    def test_an_answer_of_another_shape_is_no_daemons(self, answer: object) -> None:
-        if answer == {}:
-            assert owned(Daemon(containers=[answer]).client) == []
-            return
-        with pytest.raises(EngineError, match="answer is not a list of containers"):
-            owned(Daemon(containers=[answer]).client)
-
-
 def oom(at: int) -> dict[str, object]:
     return {"Action": "oom", "timeNano": at}
 
@@ -257,7 +226,13 @@ class TestPostMortem:
         ],
     )
     def test_the_events_tell_what_it_died_of(self, events: list[object], death: Death) -> None:
-        assert post_mortem(Daemon(get=[Answer(*events)]).client, "box", 0.0) == death
+        assert post_mortem(Daemon(get=[Answer(*events)]).client, "box") == death
+
+    def test_no_clock_of_ours_is_in_the_question(self) -> None:
+        daemon = Daemon(get=[Answer(die(SECOND, "3"))])
+        post_mortem(daemon.client, "box")
+        assert set(daemon.options[0]["params"]) == {"since", "filters"}
+        assert daemon.options[0]["params"]["since"] == "1"
 
     def test_a_daemon_that_is_away_knows_nothing(self) -> None:
-        assert post_mortem(Daemon(get=[AWAY]).client, "box", 0.0) == Death(oom=False, exit_code=None)
+        assert post_mortem(Daemon(get=[AWAY]).client, "box") == Death(oom=False, exit_code=None)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import time
 from typing import TYPE_CHECKING
 
 import anyio
@@ -44,9 +42,9 @@ class FakeClient:
 
 
 def examined(
-    data_dir: Path, host: str = "unix:///nowhere.sock", temporary_dirs: tuple[Path, ...] = ()
+    data_dir: Path, host: str = "unix:///nowhere.sock", unfinished: tuple[str, ...] = ()
 ) -> dict[str, Check]:
-    options = DoctorOptions(data_dir, DockerConnection(host), temporary_dirs=temporary_dirs)
+    options = DoctorOptions(data_dir, DockerConnection(host), unfinished=lambda: unfinished)
     return {check.name: check for check in anyio.run(examine, options)}
 
 
@@ -144,19 +142,14 @@ def test_sandboxes_of_dead_instances_are_found(
 ) -> None:
     instance = Instance(tmp_path / "instances")
     labels = {"sandbox-skills.instance": instance.id}
-    answering(monkeypatch, FakeClient(version={}, info={}, images=[], containers=[{"Labels": labels}]))
+    answering(monkeypatch, FakeClient(version={}, info={}, images=[], containers=[{"Id": "1", "Labels": labels}]))
     assert examined(tmp_path, listening)["leftovers"].state == "ok"
     instance.close(forget=False)
     assert examined(tmp_path, listening)["leftovers"].state == "warning"
 
 
-def test_only_old_temporary_files_are_left_behind(tmp_path: Path) -> None:
-    folder = tmp_path / "temporary"
-    (folder / "in work").mkdir(parents=True)
-    for name in ("old", "older"):
-        (folder / name).touch()
-        os.utime(folder / name, (0, time.time() - 7200))
-    found = examined(tmp_path, temporary_dirs=(folder, tmp_path / "missing"))
+def test_what_writers_that_died_have_left_is_told(tmp_path: Path) -> None:
+    found = examined(tmp_path, unfinished=("one", "another"))
     assert found["temporary files"].detail.startswith("2 unfinished copies")
 
 
@@ -172,5 +165,5 @@ def test_a_data_directory_that_is_a_file_cannot_be_used(tmp_path: Path) -> None:
 
 
 def test_nothing_is_made_by_looking(tmp_path: Path) -> None:
-    examined(tmp_path / "deep" / "data", temporary_dirs=(tmp_path / "deep" / "store",))
+    examined(tmp_path / "deep" / "data")
     assert not list(tmp_path.iterdir())

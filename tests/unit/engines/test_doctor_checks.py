@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from sandbox_skills.directories import Account
 from sandbox_skills.engines.docker_client import NO_DAEMON_HINT, NO_PERMISSION_HINT
-from sandbox_skills.engines.docker_config import LABEL_EXPIRES, LABEL_INSTANCE
 from sandbox_skills.engines.doctor.checks import (
     DATA_NEEDS,
     GIB,
@@ -149,34 +148,11 @@ def test_room_is_judged_by_bytes_and_inodes(size: int, inodes: int | None, state
     assert bool(check.fix) == (state != "ok")
 
 
-NOW = 1000.5
-
-
-@pytest.mark.parametrize(
-    ("labels", "left"),
-    [
-        ({LABEL_INSTANCE: "alive", LABEL_EXPIRES: "2000"}, False),
-        ({LABEL_INSTANCE: "dead", LABEL_EXPIRES: "2000"}, True),
-        ({LABEL_INSTANCE: "alive", LABEL_EXPIRES: "1000"}, True),
-        ({LABEL_INSTANCE: "alive", LABEL_EXPIRES: "1001"}, False),
-        ({LABEL_INSTANCE: "of another data directory"}, False),
-        ({LABEL_EXPIRES: "soon"}, False),
-        ({}, False),
-    ],
-)
-def test_a_sandbox_is_left_over_when_its_owner_or_its_time_is_gone(
-    labels: dict[str, str],
-    left: bool,  # noqa: FBT001  # a parameter of the table
-) -> None:
-    check = leftovers_check([labels], {"dead"}, NOW)
-    assert check.state == ("warning" if left else "ok")
-    assert check.fix == ("sandbox-skills gc" if left else "")
-
-
-def test_leftovers_are_counted() -> None:
-    boxes = [{LABEL_INSTANCE: "dead"}, {LABEL_INSTANCE: "dead"}, {LABEL_INSTANCE: "alive"}]
-    assert leftovers_check(boxes, {"dead"}, NOW).detail.startswith("2 sandboxes")
-    assert leftovers_check(boxes[2:], {"dead"}, NOW).detail == "none; 1 sandbox in use"
+def test_sandboxes_that_are_left_are_told_with_the_command_that_removes_them() -> None:
+    assert leftovers_check(3, 0).detail == "none; 3 sandboxes in use"
+    check = leftovers_check(3, 1)
+    assert (check.state, check.fix) == ("warning", "sandbox-skills gc")
+    assert check.detail.startswith("1 sandbox left")
 
 
 def test_unfinished_copies_are_counted() -> None:

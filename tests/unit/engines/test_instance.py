@@ -6,19 +6,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sandbox_skills.engines.instance import FORGET_SECONDS, Instance, dead_instances, forget_instances
+from sandbox_skills.uptime import uptime
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 HOLDER = """
 import sys
-import time
 from pathlib import Path
 from sandbox_skills.engines.instance import Instance
 print(Instance(Path(sys.argv[1])).id, flush=True)
@@ -66,15 +65,24 @@ def test_a_dead_instance_is_known_for_a_while_for_what_its_daemon_may_still_do(f
     instance = Instance(folder)
     instance.close(forget=False)
     record = folder / instance.id
-    # However long it had lived: what counts is when it was first seen dead.
+    # However long it had lived, and whatever the clock says: what counts is when it was first seen dead.
     os.utime(record, (0, 0))
     for _ in range(3):
         forget_instances(folder, [instance.id, "0123456789abcdef"])
+        os.utime(record, (0, 0))
         assert dead_instances(folder) == {instance.id}
-    seen = time.time() - FORGET_SECONDS - 1
-    os.utime(record, (seen, seen))
+    record.write_text(f"{uptime() - FORGET_SECONDS - 1}")
     forget_instances(folder, [instance.id])
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("noted", ["dead", "1.2.3", ".", "1" * 64, "\xff"])
+def test_a_record_that_says_nothing_of_now_is_written_anew(folder: Path, noted: str) -> None:
+    instance = Instance(folder)
+    instance.close(forget=False)
+    (folder / instance.id).write_text(noted, encoding="latin-1")
+    forget_instances(folder, [instance.id])
+    assert 0 <= uptime() - float((folder / instance.id).read_text()) < 60
 
 
 def test_two_on_one_folder_are_two(folder: Path) -> None:

@@ -338,18 +338,18 @@ class TestFolder:
         code = (
             "import os, sys; from pathlib import Path\n"
             "from sandbox_skills.workspace.snapshot_folder import SnapshotFolder\n"
-            "SnapshotFolder(Path(sys.argv[1])).new_path().touch(); os._exit(0)"
+            "folder = SnapshotFolder(Path(sys.argv[1])); folder.new_path().touch(); os._exit(0)"
         )
         subprocess.run([sys.executable, "-c", code, tmp_path], check=True)
         assert len(list(tmp_path.glob("*/*.tar"))) == 1
         (tmp_path / "foreign").touch()
-        (tmp_path / "being-made").mkdir()
+        (tmp_path / "of-somebody-else").mkdir()
         living = SnapshotFolder(tmp_path)
         path = living.new_path()
         path.touch()
         SnapshotFolder(tmp_path).sweep()
         assert list(tmp_path.glob("*/*.tar")) == [path]
-        assert {(tmp_path / name).exists() for name in ("foreign", "being-made")} == {True}
+        assert {(tmp_path / name).exists() for name in ("foreign", "of-somebody-else")} == {True}
         living.close()
 
     def test_no_place_for_it_is_an_output_error(self, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from sandbox_skills.workspace.paths import open_root
 from sandbox_skills.workspace.skill_digest import CHUNK, tree_digest
 from sandbox_skills.workspace.skill_tree import StageLimits, scan
 from sandbox_skills.workspace.staging import SkillStore
-from sandbox_skills.workspace.store_directory import StoreDirectory
+from sandbox_skills.workspace.store_directory import StoreDirectory, unfinished_copies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -448,7 +448,7 @@ async def test_a_full_disk_is_an_error_of_the_store_and_leaves_nothing(
     def full(*args: object, **kwargs: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "link", full)
+    monkeypatch.setattr(os, "write", full)
     with pytest.raises(EngineError, match="No space left"):
         await store.stage(skill, tenant="t")
     assert copies(store) == []
@@ -529,6 +529,8 @@ def test_an_ordinary_user_can_stage_and_clean() -> None:
 
 def age(root: Path, seconds: float) -> None:
     for record in (root / "used").iterdir():
+        size, used = record.read_text(encoding="ascii").split()
+        record.write_text(f"{size} {float(used) - seconds}", encoding="ascii")
         os.utime(record, (time.time() - seconds,) * 2)
 
 
@@ -572,16 +574,33 @@ async def test_a_record_without_its_copy_goes_too(store: SkillStore, skill: Path
     assert list((root / "used").iterdir()) == []
 
 
-async def test_what_a_killed_stager_left_goes_after_an_hour(store: SkillStore, root: Path) -> None:
-    left = root / "temporary" / "left"
-    (left / "scripts").mkdir(parents=True)
-    (left / "scripts" / "run.sh").touch()
-    (left / "scripts").chmod(0o555)
-    (root / "temporary" / "file").touch()
-    assert (await store.gc(max_age=1, max_bytes=0)).orphans == 0
-    for path in (left, root / "temporary" / "file"):
-        os.utime(path, (0, 0))
-    assert (await store.gc(max_age=1, max_bytes=0)).orphans == 2
+async def test_what_a_killed_stager_left_goes_at_once_and_what_a_living_one_writes_stays(
+    store: SkillStore, root: Path
+) -> None:
+    code = (
+        "import os, sys; from pathlib import Path\n"
+        "from sandbox_skills.workspace.store_directory import StoreDirectory, unfinished_copies\n"
+        "with StoreDirectory(Path(sys.argv[1])).temporary() as copy:\n"
+        "    (copy / 'scripts').mkdir(); (copy / 'scripts' / 'run.sh').touch(); (copy / 'scripts').chmod(0o555)\n"
+        "    os._exit(0)"
+    )
+    await anyio.run_process([sys.executable, "-c", code, str(root)], cwd=PACKAGE_ROOT)
+    assert len(unfinished_copies(root)) == 1
+    with StoreDirectory(root).temporary() as copy:
+        os.utime(copy, (0, 0))
+        assert (await store.gc(max_age=1, max_bytes=0)).orphans == 1
+        assert (copy.is_dir(), unfinished_copies(root)) == (True, [])
+    assert list((root / "temporary").iterdir()) == []
+
+
+async def test_a_clock_that_jumps_takes_no_copy_from_under_a_run(
+    store: SkillStore, skill: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staged = await store.stage(skill, tenant="t")
+    later = time.time() + 10 * 365 * 86_400
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert (await store.gc(max_age=30 * 86_400, max_bytes=0)).copies == ()
+    assert store.host_path(staged).is_dir()
 
 
 async def test_a_store_that_cannot_be_cleaned_is_said(store: SkillStore, root: Path) -> None:

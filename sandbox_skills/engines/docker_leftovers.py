@@ -1,0 +1,99 @@
+"""Which containers of ours nobody owns any more. Blocking calls, and a decision that no clock can be set to change.
+
+A container is its process's, for as long as that lives; what an unknown process made is left when its time is over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from sandbox_skills.engines.docker_client import translated, understood
+from sandbox_skills.engines.docker_config import LABEL_EXPIRES, LABEL_INSTANCE, LABEL_MANAGED
+from sandbox_skills.engines.instance import dead_instances, living_instances
+from sandbox_skills.errors import EngineError
+from sandbox_skills.spec import SandboxId
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from typing import Self
+
+    import docker
+
+MAX_TIME_DIGITS = 12
+"""Of Unix time in seconds, with 20,000 years to spare: anyone may write a label, and a long number costs time."""
+
+PS_ARGUMENTS = "-eo pid,etimes"
+"""Asks the daemon's `ps` how long each process has lived, which it knows by its host's uptime."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """A container that some instance of this package made; its times are Unix time, None where it does not say."""
+
+    id: SandboxId
+    instance: str
+    expires: int | None = None
+    created: int | None = None
+    running: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """The instances of one data directory. Look at them before you list containers: what comes later lives."""
+
+    dead: frozenset[str]
+    living: frozenset[str]
+
+    @classmethod
+    def of(cls, folder: Path) -> Self:
+        """Returns those that have a record in a folder."""
+        return cls(dead_instances(folder), living_instances(folder))
+
+
+def owned(client: docker.APIClient) -> list[Owned]:
+    """Returns every container that carries our label, whoever made it and whether it runs."""
+    with translated("list containers"):
+        rows = cast("Any", client).containers(all=True, filters={"label": f"{LABEL_MANAGED}=1"})
+    with understood("a list of containers"):
+        return [_owned(row) for row in rows]
+
+
+def is_left(client: docker.APIClient, box: Owned, owners: Owners, now: float) -> bool:
+    """Tells whether nobody owns a container. `now` is Unix time."""
+    if box.instance in owners.dead:
+        return True
+    if box.instance in owners.living or box.expires is None or box.expires >= now:
+        return False
+    # The clock may have jumped. What runs tells how long it really has.
+    age = _age(client, box.id) if box.running else None
+    return age is None or age >= box.expires - (box.created or 0)
+
+
+def _owned(row: Mapping[str, Any]) -> Owned:
+    # A container that is being removed may have lost its name; its id names it as well.
+    names: list[str] = row.get("Names") or [row["Id"]]
+    labels: dict[str, str] = row.get("Labels") or {}
+    created = row.get("Created")
+    return Owned(
+        id=SandboxId(names[0].lstrip("/")),
+        instance=labels.get(LABEL_INSTANCE, ""),
+        expires=_number(labels.get(LABEL_EXPIRES, "")),
+        created=created if isinstance(created, int) else None,
+        running=row.get("State") in {"running", "paused"},
+    )
+
+
+def _age(client: docker.APIClient, box: SandboxId) -> float | None:
+    """Returns the seconds that the oldest process of a container has lived; None where the daemon does not tell."""
+    try:
+        with translated("ask what runs in a container"), understood("a list of processes"):
+            rows = cast("Any", client).top(box, ps_args=PS_ARGUMENTS)["Processes"]
+            return max((age for row in rows if (age := _number(row[-1])) is not None), default=None)
+    except EngineError:
+        return None
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) <= MAX_TIME_DIGITS else None

@@ -1,0 +1,103 @@
+"""Whose containers are left: by their owner, and by the time that they really have lived."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sandbox_skills.engines.docker_leftovers import Owned, Owners, is_left, owned
+from sandbox_skills.engines.instance import Instance
+from sandbox_skills.errors import EngineError
+from sandbox_skills.spec import SandboxId
+from tests.unit.engines.test_docker_box import AWAY, Daemon
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OWNERS = Owners(dead=frozenset({"dead"}), living=frozenset({"living"}))
+
+CREATED, EXPIRES = 1_000, 4_600
+LATER, NOT_YET = 10_000_000.0, 4_600.0
+
+
+def box(instance: str = "elsewhere", *, expires: int | None = EXPIRES, running: bool = True) -> Owned:
+    return Owned(SandboxId("box"), instance, expires, CREATED, running)
+
+
+def aged(*seconds: str) -> Daemon:
+    return Daemon(top=[{"Titles": ["PID", "ELAPSED"], "Processes": [["1", text] for text in seconds]}])
+
+
+def test_what_a_dead_process_made_is_left_at_once_and_what_a_living_one_made_never() -> None:
+    nobody = Daemon()
+    assert is_left(nobody.client, box("dead"), OWNERS, NOT_YET)
+    assert not is_left(nobody.client, box("living"), OWNERS, LATER)
+    assert nobody.calls == []
+
+
+def test_what_nobody_knows_is_left_when_its_time_is_over() -> None:
+    assert not is_left(Daemon().client, box(), OWNERS, NOT_YET)
+    assert not is_left(Daemon().client, box(expires=None), OWNERS, LATER)
+    assert is_left(aged("12", "3600").client, box(), OWNERS, LATER)
+
+
+def test_a_clock_that_jumps_ends_nothing_that_runs() -> None:
+    assert not is_left(aged("12", "3599").client, box(), OWNERS, LATER)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        AWAY,
+        None,
+        {},
+        {"Processes": None},
+        {"Processes": []},
+        {"Processes": [["1", "soon"]]},
+        {"Processes": [[]]},
+    ],
+)
+def test_where_nobody_knows_how_long_it_has_run_the_clock_decides(answer: object) -> None:
+    assert is_left(Daemon(top=[answer]).client, box(), OWNERS, LATER)
+
+
+def test_what_does_not_run_is_not_asked() -> None:
+    assert is_left(Daemon().client, box(running=False), OWNERS, LATER)
+
+
+def test_owners_are_those_of_one_folder(tmp_path: Path) -> None:
+    with Instance(tmp_path / "i") as living, Instance(tmp_path / "i") as dead:
+        dead.close(forget=False)
+        assert Owners.of(tmp_path / "i") == Owners(frozenset({dead.id}), frozenset({living.id}))
+    assert Owners.of(tmp_path / "nowhere") == Owners(frozenset(), frozenset())
+
+
+class TestOwned:
+    def test_containers_are_read_by_their_labels(self) -> None:
+        labels = {"sandbox-skills.instance": "i", "sandbox-skills.expires-at": "12"}
+        rows = [
+            {"Id": "1", "Names": ["/box"], "Labels": labels, "Created": 2, "State": "running"},
+            {"Id": "2", "Names": [], "Labels": {}},
+            {"Id": "3", "Names": None, "Labels": {"sandbox-skills.expires-at": "soon"}},
+        ]
+        assert owned(Daemon(containers=[rows]).client) == [
+            Owned(SandboxId("box"), "i", 12, 2, running=True),
+            Owned(SandboxId("2"), ""),
+            Owned(SandboxId("3"), ""),
+        ]
+
+    def test_a_time_of_many_digits_is_none(self) -> None:
+        row = {"Id": "1", "Labels": {"sandbox-skills.expires-at": "9" * 5000}}
+        assert owned(Daemon(containers=[[row]]).client)[0].expires is None
+
+    @pytest.mark.parametrize(
+        "answer",
+        [None, {}, 1, "x", [None], [[]], [{}], [{"Id": "1", "Labels": []}, 3], [{"Id": "1", "Labels": 7}]],
+    )
+    def test_an_answer_of_another_shape_is_no_daemons(self, answer: object) -> None:
+        if answer == {}:
+            assert owned(Daemon(containers=[answer]).client) == []
+            return
+        with pytest.raises(EngineError, match="answer is not a list of containers"):
+            owned(Daemon(containers=[answer]).client)
