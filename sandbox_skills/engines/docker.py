@@ -15,9 +15,9 @@ from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.engines.daemon_calls import DaemonCalls
 from sandbox_skills.engines.docker_client import address, connect, translated, understood
 from sandbox_skills.engines.docker_config import chosen_runtime, guarantees, lost_guarantees, socket_may_work
-from sandbox_skills.engines.docker_leftovers import Owned, Owners, is_left, owned
+from sandbox_skills.engines.docker_leftovers import Owned, is_left, owned
 from sandbox_skills.engines.docker_sandbox import Box, Daemon, DockerEngineOptions, Setup, body_options
-from sandbox_skills.engines.instance import Instance, forget_instances
+from sandbox_skills.engines.instance import Instance, dead_instances, forget_instances
 from sandbox_skills.engines.socket_channel import SocketPlace, sweep
 from sandbox_skills.engines.uids import leased_uid
 from sandbox_skills.errors import EngineError, GuaranteeError, ImageError, SettingsError
@@ -99,11 +99,12 @@ class DockerEngine:
 
     async def reap(self, keep: Collection[SandboxId]) -> list[SandboxId]:
         daemon = await self._connected()
-        owners = await self._calls.look(Owners.of, self._instances)
+        # In this order: a box that comes after the look at the instances is of one that lives.
+        dead = await self._calls.look(dead_instances, self._instances)
         reaped: list[SandboxId] = []
         kept: set[str] = set()
         for box in await self._calls.look(owned, daemon.client):
-            if box.id in keep or box.id in self._live or not await self._is_left(daemon, box, owners):
+            if box.id in keep or box.id in self._live or not await self._is_left(daemon, box, dead):
                 continue
             try:
                 await self._calls.change(docker_box.remove, daemon.client, box.id)
@@ -113,7 +114,7 @@ class DockerEngine:
             else:
                 reaped.append(box.id)
                 self._left.pop(box.id, None)
-        await self._calls.look(forget_instances, self._instances, owners.dead - kept)
+        await self._calls.look(forget_instances, self._instances, dead - kept)
         await self._calls.look(sweep, self._sockets_dir)
         return reaped
 
@@ -214,9 +215,9 @@ class DockerEngine:
             if found or not box.may_come:
                 self._left.pop(box.id, None)
 
-    async def _is_left(self, daemon: Daemon, box: Owned, owners: Owners) -> bool:
+    async def _is_left(self, daemon: Daemon, box: Owned, dead: Collection[str]) -> bool:
         mine = self._instance is not None and box.instance == self._instance.id
-        return mine or await self._calls.look(is_left, daemon.client, box, owners, time.time())
+        return mine or await self._calls.look(is_left, daemon.client, box, dead, time.time())
 
 
 def _connect(options: DockerEngineOptions) -> Daemon:

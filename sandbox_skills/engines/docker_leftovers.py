@@ -1,6 +1,6 @@
 """Which containers of ours nobody owns any more. Blocking calls, and a decision that no clock can be set to change.
 
-A container is its process's, for as long as that lives; what an unknown process made is left when its time is over.
+A container is its process's, for as long as that lives, and until its time is over.
 """
 
 from __future__ import annotations
@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sandbox_skills.engines.docker_client import translated, understood
 from sandbox_skills.engines.docker_config import LABEL_EXPIRES, LABEL_INSTANCE, LABEL_MANAGED
-from sandbox_skills.engines.instance import dead_instances, living_instances
 from sandbox_skills.errors import EngineError
 from sandbox_skills.spec import SandboxId
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-    from typing import Self
+    from collections.abc import Collection, Mapping
 
     import docker
 
@@ -39,19 +36,6 @@ class Owned:
     running: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Owners:
-    """The instances of one data directory. Look at them before you list containers: what comes later lives."""
-
-    dead: frozenset[str]
-    living: frozenset[str]
-
-    @classmethod
-    def of(cls, folder: Path) -> Self:
-        """Returns those that have a record in a folder."""
-        return cls(dead_instances(folder), living_instances(folder))
-
-
 def owned(client: docker.APIClient) -> list[Owned]:
     """Returns every container that carries our label, whoever made it and whether it runs."""
     with translated("list containers"):
@@ -60,13 +44,15 @@ def owned(client: docker.APIClient) -> list[Owned]:
         return [_owned(row) for row in rows]
 
 
-def is_left(client: docker.APIClient, box: Owned, owners: Owners, now: float) -> bool:
-    """Tells whether nobody owns a container. `now` is Unix time."""
-    if box.instance in owners.dead:
+def is_left(client: docker.APIClient, box: Owned, dead: Collection[str], now: float) -> bool:
+    """Tells whether nobody owns a container, or its time is over. `dead` are instances, `now` is Unix time.
+
+    A clock that jumped ends nothing that runs: that tells how long it really has.
+    """
+    if box.instance in dead:
         return True
-    if box.instance in owners.living or box.expires is None or box.expires >= now:
+    if box.expires is None or box.expires >= now:
         return False
-    # The clock may have jumped. What runs tells how long it really has.
     age = _age(client, box.id) if box.running else None
     return age is None or age >= box.expires - (box.created or 0)
 

@@ -63,12 +63,9 @@ def dead_instances(folder: Path) -> frozenset[str]:
 
     An id that is in no record belongs to another data directory, and nothing can be said of it.
     """
-    return frozenset(path.name for path in _records(folder) if not _locked(path))
-
-
-def living_instances(folder: Path) -> frozenset[str]:
-    """Returns the ids of instances that have a record here and live."""
-    return frozenset(path.name for path in _records(folder) if _locked(path))
+    if not folder.is_dir():
+        return frozenset()
+    return frozenset(path.name for path in folder.iterdir() if path.name.isalnum() and not _locked(path))
 
 
 def forget_instances(folder: Path, instance_ids: Iterable[str]) -> None:
@@ -92,10 +89,6 @@ def _forget(path: Path, now: float) -> None:
 
 def _seconds(text: str) -> float | None:
     return float(text) if text.replace(".", "", 1).isdecimal() else None
-
-
-def _records(folder: Path) -> list[Path]:
-    return [path for path in folder.iterdir() if path.name.isalnum()] if folder.is_dir() else []
 
 
 def _locked(path: Path) -> bool:

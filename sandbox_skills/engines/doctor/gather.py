@@ -24,7 +24,7 @@ from sandbox_skills.engines import image
 from sandbox_skills.engines.bubblewrap.rootfs import Wanted
 from sandbox_skills.engines.docker_client import DockerConnection, address, connect, translated
 from sandbox_skills.engines.docker_config import GVISOR, LOST_IN_GVISOR
-from sandbox_skills.engines.docker_leftovers import Owners, is_left, owned
+from sandbox_skills.engines.docker_leftovers import is_left, owned
 from sandbox_skills.engines.doctor.bubblewrap import examine_bubblewrap
 from sandbox_skills.engines.doctor.checks import (
     DATA_NEEDS,
@@ -46,6 +46,7 @@ from sandbox_skills.engines.doctor.checks import (
 )
 from sandbox_skills.engines.doctor.daemon import daemon_checks
 from sandbox_skills.engines.doctor.facts import Daemon, known
+from sandbox_skills.engines.instance import dead_instances
 from sandbox_skills.errors import EngineUnavailableError, SandboxSkillsError
 from sandbox_skills.spec import BASE_GUARANTEES, Guarantee
 
@@ -200,9 +201,9 @@ def _image(options: DoctorOptions, client: docker.APIClient) -> list[Check]:
 
 
 def _leftovers(options: DoctorOptions, client: docker.APIClient) -> list[Check]:
-    owners = Owners.of(options.data_dir / "instances")
+    dead = dead_instances(options.data_dir / "instances")
     boxes = owned(client)
-    return [leftovers_check(len(boxes), sum(is_left(client, box, owners, time.time()) for box in boxes))]
+    return [leftovers_check(len(boxes), sum(is_left(client, box, dead, time.time()) for box in boxes))]
 
 
 def _data_directory(options: DoctorOptions) -> list[Check]:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from sandbox_skills.engines.docker_leftovers import Owned, Owners, is_left, owned
-from sandbox_skills.engines.instance import Instance
+from sandbox_skills.engines.docker_leftovers import Owned, is_left, owned
 from sandbox_skills.errors import EngineError
 from sandbox_skills.spec import SandboxId
 from tests.unit.engines.test_docker_box import AWAY, Daemon
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-OWNERS = Owners(dead=frozenset({"dead"}), living=frozenset({"living"}))
+DEAD = {"dead"}
 
 CREATED, EXPIRES = 1_000, 4_600
 LATER, NOT_YET = 10_000_000.0, 4_600.0
@@ -29,21 +23,20 @@ def aged(*seconds: str) -> Daemon:
     return Daemon(top=[{"Titles": ["PID", "ELAPSED"], "Processes": [["1", text] for text in seconds]}])
 
 
-def test_what_a_dead_process_made_is_left_at_once_and_what_a_living_one_made_never() -> None:
+def test_what_a_dead_process_made_is_left_at_once() -> None:
     nobody = Daemon()
-    assert is_left(nobody.client, box("dead"), OWNERS, NOT_YET)
-    assert not is_left(nobody.client, box("living"), OWNERS, LATER)
+    assert is_left(nobody.client, box("dead"), DEAD, NOT_YET)
     assert nobody.calls == []
 
 
-def test_what_nobody_knows_is_left_when_its_time_is_over() -> None:
-    assert not is_left(Daemon().client, box(), OWNERS, NOT_YET)
-    assert not is_left(Daemon().client, box(expires=None), OWNERS, LATER)
-    assert is_left(aged("12", "3600").client, box(), OWNERS, LATER)
+def test_what_anybody_made_is_left_when_its_time_is_over() -> None:
+    assert not is_left(Daemon().client, box(), DEAD, NOT_YET)
+    assert not is_left(Daemon().client, box(expires=None), DEAD, LATER)
+    assert is_left(aged("12", "3600").client, box(), DEAD, LATER)
 
 
 def test_a_clock_that_jumps_ends_nothing_that_runs() -> None:
-    assert not is_left(aged("12", "3599").client, box(), OWNERS, LATER)
+    assert not is_left(aged("12", "3599").client, box(), DEAD, LATER)
 
 
 @pytest.mark.parametrize(
@@ -59,18 +52,11 @@ def test_a_clock_that_jumps_ends_nothing_that_runs() -> None:
     ],
 )
 def test_where_nobody_knows_how_long_it_has_run_the_clock_decides(answer: object) -> None:
-    assert is_left(Daemon(top=[answer]).client, box(), OWNERS, LATER)
+    assert is_left(Daemon(top=[answer]).client, box(), DEAD, LATER)
 
 
 def test_what_does_not_run_is_not_asked() -> None:
-    assert is_left(Daemon().client, box(running=False), OWNERS, LATER)
-
-
-def test_owners_are_those_of_one_folder(tmp_path: Path) -> None:
-    with Instance(tmp_path / "i") as living, Instance(tmp_path / "i") as dead:
-        dead.close(forget=False)
-        assert Owners.of(tmp_path / "i") == Owners(frozenset({dead.id}), frozenset({living.id}))
-    assert Owners.of(tmp_path / "nowhere") == Owners(frozenset(), frozenset())
+    assert is_left(Daemon().client, box(running=False), DEAD, LATER)
 
 
 class TestOwned:

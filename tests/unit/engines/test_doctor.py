@@ -142,7 +142,9 @@ def test_sandboxes_of_dead_instances_are_found(
 ) -> None:
     instance = Instance(tmp_path / "instances")
     labels = {"sandbox-skills.instance": instance.id}
-    answering(monkeypatch, FakeClient(version={}, info={}, images=[], containers=[{"Id": "1", "Labels": labels}]))
+    answering(
+        monkeypatch, FakeClient(version={}, info={}, images=[], containers=[{"Id": "1", "Labels": labels}])
+    )
     assert examined(tmp_path, listening)["leftovers"].state == "ok"
     instance.close(forget=False)
     assert examined(tmp_path, listening)["leftovers"].state == "warning"
