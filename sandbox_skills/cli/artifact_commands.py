@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sandbox_skills.cli.options import takes_global_options
+from sandbox_skills.cli.options import ServerOption, takes_global_options
 
 if TYPE_CHECKING:
     from sandbox_skills.cli.options import GlobalOptions
@@ -27,12 +27,13 @@ def list_artifacts(
     context: typer.Context,
     prefix: Annotated[str, typer.Argument(metavar="PREFIX", help="How the names start.")] = "",
     every: Annotated[bool, typer.Option("--all", help="Every version, not only the latest.")] = False,
+    server: ServerOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """List the artifacts that are kept."""
     from sandbox_skills.cli.artifacts import list_artifacts as work
 
-    return work(_options(context, as_json), prefix, every=every)
+    return work(_options(context, as_json), prefix, every=every, server=server)
 
 
 @artifacts.command("get")
@@ -45,12 +46,13 @@ def get_artifact(
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to write it; else to stdout.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a FILE that is there.")] = False,
+    server: ServerOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Fetch one artifact, the latest version by default."""
     from sandbox_skills.cli.artifacts import get_artifact as work
 
-    return work(_options(context, as_json), name, version=version, output=output, force=force)
+    return work(_options(context, as_json), name, version=version, output=output, force=force, server=server)
 
 
 @artifacts.command("rm")
@@ -60,12 +62,13 @@ def remove_artifact(
     name: NameArgument,
     version: VersionOption = None,
     every: Annotated[bool, typer.Option("--all", help="Every version of it.")] = False,
+    server: ServerOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Remove one version of an artifact, or all of them."""
     from sandbox_skills.cli.artifacts import remove_artifact as work
 
-    return work(_options(context, as_json), name, version=version, every=every)
+    return work(_options(context, as_json), name, version=version, every=every, server=server)
 
 
 def _options(context: typer.Context, as_json: bool) -> GlobalOptions:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import aclosing, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sandbox_skills.artifacts import MAX_PAGE, parse_ref
 from sandbox_skills.artifacts.names import SCHEME
 from sandbox_skills.cli.event_loop import run_async
+from sandbox_skills.cli.server.target import server_options
 from sandbox_skills.cli.streams import OutputClosedError
 from sandbox_skills.cli.terminal import err, out, print_json
 from sandbox_skills.cli.text import aligned, counted, harmless_line
@@ -22,17 +23,49 @@ from sandbox_skills.wiring import artifact_store
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
+    from contextlib import AbstractAsyncContextManager
     from typing import BinaryIO
 
-    from sandbox_skills.artifacts import Artifact, ArtifactStore
+    from sandbox_skills.artifacts import Artifact, ArtifactReader, Page, Removed
     from sandbox_skills.cli.options import GlobalOptions
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def list_artifacts(options: GlobalOptions, prefix: str, *, every: bool) -> int:
+class Kept(Protocol):
+    """What these commands need of an artifact store, here or on a daemon; as `ArtifactStore` says it."""
+
+    def open(
+        self, name: str, version: int | None = None, *, tenant: str
+    ) -> AbstractAsyncContextManager[ArtifactReader]: ...
+
+    async def list(
+        self,
+        prefix: str = "",
+        *,
+        all_versions: bool = False,
+        after: str | None = None,
+        limit: int = MAX_PAGE,
+        tenant: str,
+    ) -> Page: ...
+
+    async def delete(self, name: str, version: int | None = None, *, tenant: str) -> Removed: ...
+
+
+def kept_artifacts(options: GlobalOptions, server: str | None) -> AbstractAsyncContextManager[Kept]:
+    """Returns the artifacts of this machine, or those of the daemon that is meant."""
+    settings = options.settings()
+    there = server_options(options, settings, server)
+    if there is None:
+        return nullcontext(artifact_store(settings))
+    from sandbox_skills.cli.server.artifacts import server_artifacts  # noqa: PLC0415  # httpx, which few runs need
+
+    return server_artifacts(there)
+
+
+def list_artifacts(options: GlobalOptions, prefix: str, *, every: bool, server: str | None = None) -> int:
     """Prints the artifacts whose names start with `prefix`."""
-    found = run_async(_listed(artifact_store(options.settings()), prefix, every=every))
+    found = run_async(_listed(kept_artifacts(options, server), prefix, every=every))
     if options.as_json:
         print_json([artifact.as_dict() for artifact in found])
     elif found:
@@ -45,16 +78,22 @@ def list_artifacts(options: GlobalOptions, prefix: str, *, every: bool) -> int:
 
 
 def get_artifact(
-    options: GlobalOptions, name: str, *, version: int | None, output: Path | None, force: bool
+    options: GlobalOptions,
+    name: str,
+    *,
+    version: int | None,
+    output: Path | None,
+    force: bool,
+    server: str | None = None,
 ) -> int:
     """Writes one artifact to a new file, or as it is to stdout unless that is a terminal."""
     name, version = _named(name, version)
     if output is None and (options.as_json or sys.stdout.isatty()):
         why = "--json has stdout for itself" if options.as_json else "an artifact is not fit for a terminal"
         raise RequestError(f"{why}: name a file with -o")
-    store = artifact_store(options.settings())
+    kept = kept_artifacts(options, server)
     with _not_found_told(name):
-        artifact = run_async(fetched(store, name, version, output, force=force))
+        artifact = run_async(_fetched(kept, name, version, output, force=force))
     if options.as_json:
         print_json({**artifact.as_dict(), "saved": str(output)})
     elif output is not None:
@@ -64,7 +103,9 @@ def get_artifact(
     return 0
 
 
-def remove_artifact(options: GlobalOptions, name: str, *, version: int | None, every: bool) -> int:
+def remove_artifact(
+    options: GlobalOptions, name: str, *, version: int | None, every: bool, server: str | None = None
+) -> int:
     """Removes one version, or every one where that was said."""
     name, version = _named(name, version)
     if every == (version is not None):
@@ -72,9 +113,9 @@ def remove_artifact(options: GlobalOptions, name: str, *, version: int | None, e
             "say which: either --version N or --all",
             hint="sandbox-skills artifacts list --all NAME tells them",
         )
-    store = artifact_store(options.settings())
+    kept = kept_artifacts(options, server)
     with _not_found_told(name):
-        removed = run_async(store.delete(name, version, tenant=LOCAL_TENANT))
+        removed = run_async(_removed(kept, name, version))
     if options.as_json:
         print_json([artifact.as_dict() for artifact in removed.artifacts])
     else:
@@ -105,15 +146,35 @@ def _named(name: str, version: int | None) -> tuple[str, int | None]:
     return name, version if referred is None else referred
 
 
-async def _listed(store: ArtifactStore, prefix: str, *, every: bool) -> list[Artifact]:
+async def _listed(kept: AbstractAsyncContextManager[Kept], prefix: str, *, every: bool) -> list[Artifact]:
     found: list[Artifact] = []
     after = None
-    while True:
-        page = await store.list(prefix, all_versions=every, after=after, limit=MAX_PAGE, tenant=LOCAL_TENANT)
-        found += page.artifacts
-        after = page.next
-        if after is None:
-            return found
+    async with kept as store:
+        while True:
+            page = await store.list(
+                prefix, all_versions=every, after=after, limit=MAX_PAGE, tenant=LOCAL_TENANT
+            )
+            found += page.artifacts
+            after = page.next
+            if after is None:
+                return found
+
+
+async def _fetched(
+    kept: AbstractAsyncContextManager[Kept],
+    name: str,
+    version: int | None,
+    output: Path | None,
+    *,
+    force: bool,
+) -> Artifact:
+    async with kept as store:
+        return await fetched(store, name, version, output, force=force)
+
+
+async def _removed(kept: AbstractAsyncContextManager[Kept], name: str, version: int | None) -> Removed:
+    async with kept as store:
+        return await store.delete(name, version, tenant=LOCAL_TENANT)
 
 
 def _rows(artifacts: Iterable[Artifact]) -> Iterator[tuple[str, ...]]:
@@ -124,7 +185,7 @@ def _rows(artifacts: Iterable[Artifact]) -> Iterator[tuple[str, ...]]:
 
 
 async def fetched(
-    store: ArtifactStore, name: str, version: int | None, output: Path | None, *, force: bool
+    store: Kept, name: str, version: int | None, output: Path | None, *, force: bool
 ) -> Artifact:
     """Writes an artifact to a file, or to stdout, and returns it; raises OutputError where it cannot be written."""
     async with store.open(name, version, tenant=LOCAL_TENANT) as reader:

@@ -13,6 +13,7 @@ from sandbox_skills.cli.options import (
     AcceptOption,
     ConfigOption,
     EngineOption,
+    ServerOption,
     SkillsOption,
     takes_global_options,
 )
@@ -159,6 +160,7 @@ def run(
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite files that are there, which are left otherwise.")
     ] = False,
+    server: ServerOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the result as JSON, output included.")
     ] = False,
@@ -179,6 +181,7 @@ def run(
         timeout=timeout,
         out_dir=out_dir,
         force=force,
+        server=server,
     )
     return work(_options(context, as_json), skill, wanted)
 

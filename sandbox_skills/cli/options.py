@@ -35,6 +35,13 @@ AcceptOption = Annotated[
     ),
 ]
 
+ServerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--server", metavar="URL", help="A daemon that does it, instead of server.url; '' is this machine."
+    ),
+]
+
 
 @dataclass(slots=True)
 class GlobalOptions:

@@ -15,6 +15,7 @@ from sandbox_skills.cli.event_loop import run_async
 from sandbox_skills.cli.live import shown_live
 from sandbox_skills.cli.report import EVERY_OUTPUT, report, unmatched_patterns
 from sandbox_skills.cli.request import environment, input_of, invocation, limits, output_directory
+from sandbox_skills.cli.server.target import server_options
 from sandbox_skills.cli.skills import find_skill, near, trust_of
 from sandbox_skills.cli.terminal import err, print_json, working
 from sandbox_skills.cli.text import harmless_line
@@ -26,6 +27,7 @@ from sandbox_skills.workspace.manager import RunRequest
 if TYPE_CHECKING:
     from sandbox_skills.catalog import Pin, SkillSpec
     from sandbox_skills.cli.options import GlobalOptions
+    from sandbox_skills.client import ServerOptions
     from sandbox_skills.settings import Settings
     from sandbox_skills.workspace.manager import RunResult
 
@@ -52,12 +54,16 @@ class RunOptions:
     timeout: float | None = None
     out_dir: Path | None = None
     force: bool = False
+    server: str | None = None
 
 
 def run(options: GlobalOptions, skill: str, wanted: RunOptions) -> int:
     """Runs a command of a skill and returns its exit code; everything is checked before anything starts."""
     settings = options.settings()
     outputs = wanted.outputs or ((EVERY_OUTPUT,) if wanted.out_dir is not None else ())
+    there = server_options(options, settings, wanted.server)
+    if there is not None:
+        return _run_there(options, settings, there, skill, replace(wanted, outputs=outputs))
     env, grants = environment(wanted.env, wanted.env_files)
     request = RunRequest(
         invocation=invocation(wanted.argv, wanted.command, wanted.script),
@@ -77,6 +83,21 @@ def run(options: GlobalOptions, skill: str, wanted: RunOptions) -> int:
         err.print(f"engine {settings.engine}: {NOTES[settings.engine]}")
     asked = replace(request, skill_name=spec.name)
     result = run_async(_run(settings, spec, asked, pin=pin, as_json=options.as_json))
+    return _told(options, settings, result, outputs)
+
+
+def _run_there(
+    options: GlobalOptions, settings: Settings, there: ServerOptions, skill: str, wanted: RunOptions
+) -> int:
+    from sandbox_skills.cli.server.run import run_there, server_run  # noqa: PLC0415  # httpx, which few runs need
+
+    out_dir = output_directory(wanted.out_dir or Path()) if wanted.outputs else None
+    asked = server_run(settings, skill, replace(wanted, out_dir=out_dir), engine=options.engine)
+    result = run_async(run_there(there, asked, as_json=options.as_json))
+    return _told(options, settings, result, wanted.outputs)
+
+
+def _told(options: GlobalOptions, settings: Settings, result: RunResult, outputs: tuple[str, ...]) -> int:
     unmatched = unmatched_patterns(outputs, result)
     if options.as_json:
         print_json({**result.as_dict(), "unmatched": list(unmatched)})

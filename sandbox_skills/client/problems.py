@@ -34,6 +34,14 @@ def error_of(status: int, body: bytes, request_id: str = "") -> SandboxSkillsErr
     return error
 
 
+def outcome_error(
+    code: str, message: str, hint: str, *, otherwise: type[SandboxSkillsError]
+) -> SandboxSkillsError:
+    """Returns the error that kept a run from running, or that its sandbox had; `otherwise` is for a code of none."""
+    kind = kinds().get(code, otherwise)
+    return _made(kind, message or kind.code, hint, {})
+
+
 def _error(status: int, problem: JsonObject) -> SandboxSkillsError:
     code = text_at(problem, "code")
     message = text_at(problem, "detail") or text_at(problem, "title") or f"the server answers {status}"

@@ -26,10 +26,10 @@ class RunFields(TypedDict, total=False):
     """What a run is asked for, as `skill_run` has it: one of `command`, `script` and `argv` says what to run.
 
     `output_files` are patterns of files to tell of, `outputs` a manifest with limits; `timeout` is seconds. `limits`
-    and `engine` are within what the server allows.
+    and `engine` are within what the server allows. An `interactive` run's input stays open for others to write to.
     """
 
-    version: str | int
+    version: str
     command: str
     script: str
     args: Sequence[str]
@@ -37,13 +37,19 @@ class RunFields(TypedDict, total=False):
     cwd: str
     env: Mapping[str, str]
     stdin: str
+    editor_text: str
     timeout: float
     inputs: Sequence[JsonObject]
     output_files: Sequence[str]
     outputs: JsonObject
+    save_as_artifacts: bool
+    artifact_prefix: str
+    omit_inline_content: bool
     session_id: str
     engine: str
     limits: JsonObject
+    interactive: bool
+    tty: bool | JsonObject
 
 
 class Runs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterable, Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from sandbox_skills.client.json_values import JsonObject
+
+Content = bytes | Path | Callable[[], AsyncIterable[bytes]]
 
 _CHUNK = 256 * KIB
 
@@ -62,14 +65,16 @@ class Sessions:
         """Yields the files of a session's workspace."""
         return pages(self._connection, path_of("sessions", session_id, "files"), FileInfo)
 
-    async def put_file(self, session_id: str, path: str, content: bytes | Path) -> JsonObject:
-        """Writes a file of the workspace, whole; `content` is its bytes, or a file here that is sent as it is read."""
-        made = partial(_chunks, content) if isinstance(content, Path) else (lambda: content)
+    async def put_file(self, session_id: str, path: str, content: Content) -> JsonObject:
+        """Writes a file of the workspace, whole.
+
+        `content` is its bytes, a file here that is sent as it is read, or what gives its bytes anew at each call.
+        """
         return await self._connection.json(
             Request(
                 "PUT",
                 file_path(session_id, path),
-                content=made,
+                content=_made(content),
                 headers={"Content-Type": "application/octet-stream"},
             )
         )
@@ -82,6 +87,12 @@ class Sessions:
 def file_path(session_id: str, path: str) -> str:
     """Returns where a file of a session's workspace is; its folders are steps of the address."""
     return f"{path_of('sessions', session_id, 'files')}/{path_of(*path.split('/')).removeprefix('v1/')}"
+
+
+def _made(content: Content) -> Callable[[], bytes | AsyncIterable[bytes]]:
+    if isinstance(content, Path):
+        return partial(_chunks, content)
+    return (lambda: content) if isinstance(content, bytes) else content
 
 
 async def _chunks(path: Path) -> AsyncGenerator[bytes]:

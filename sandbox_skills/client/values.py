@@ -7,12 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime  # noqa: TC003  # pydantic reads annotations when the program runs
-from typing import Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from pydantic import BeforeValidator
 
 from sandbox_skills.client.json_values import JsonObject, number_at, object_of, text_at
+from sandbox_skills.client.problems import outcome_error
+from sandbox_skills.errors import RequestError, SandboxLostError
 from sandbox_skills.spec import Exited, Signalled, Stopped, StopReason
+
+if TYPE_CHECKING:
+    from sandbox_skills.errors import SandboxSkillsError
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,17 @@ class Run:
     def ok(self) -> bool:
         """Whether the program ended by itself with 0."""
         return self.outcome == Exited(0)
+
+    @property
+    def error(self) -> SandboxSkillsError | None:
+        """What kept it from running, or what its sandbox had; None where a program ran, however it ended."""
+        match self.outcome:
+            case Rejected(code, message, hint):
+                return outcome_error(code, message, hint, otherwise=RequestError)
+            case SandboxFailed(code, message, hint):
+                return outcome_error(code, message, hint, otherwise=SandboxLostError)
+            case _:
+                return None
 
     @property
     def stdout(self) -> str:
@@ -177,5 +193,6 @@ class ArtifactInfo:
     sha256: str = ""
     ref: str = ""
     skill: str = ""
+    skill_digest: str = ""
     run_id: str = ""
     created: float | datetime | None = None

@@ -15,6 +15,7 @@ from sandbox_skills.settings.daemon_section import DaemonSettings
 from sandbox_skills.settings.model_section import ModelSettings
 from sandbox_skills.settings.policy_section import PolicySettings, SecretsSettings, ToolsSettings
 from sandbox_skills.settings.section import AbsolutePath, Count, Seconds, Section, Size, words
+from sandbox_skills.settings.server_section import ServerSettings
 from sandbox_skills.settings.workspace_tools_section import WorkspaceToolsSettings
 from sandbox_skills.spec import CollectLimits, Guarantee, Limits, SandboxLimits
 from sandbox_skills.telemetry import audit_file
@@ -37,7 +38,7 @@ PATHS = frozenset({
 TREES = frozenset({"policy.default", "policy.skills", "policy.tools", "policy.tenants"})
 """Settings whose values are mappings, with names of the user's own in them."""
 
-SECRETS = frozenset({"model.api_key", "mcp.token"})
+SECRETS = frozenset({"model.api_key", "mcp.token", "server.api_key"})
 """Settings whose values are shown nowhere."""
 
 COMMAND_LINE_ONLY = frozenset({"accept_no_isolation"})
@@ -229,6 +230,7 @@ class Settings(BaseSettings):
     model: ModelSettings = ModelSettings()
     tools: ToolsSettings = ToolsSettings()
     mcp: McpSettings = McpSettings()
+    server: ServerSettings = ServerSettings()
     daemon: DaemonSettings = DaemonSettings()
     policy: PolicySettings = PolicySettings()
     secrets: SecretsSettings = SecretsSettings()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         root_build,
         run_rules,
         sandbox_spec,
+        server_client,
         services,
         store_root,
     )
@@ -39,6 +40,7 @@ _HOMES = {
         "root_build",
         "run_rules",
         "sandbox_spec",
+        "server_client",
         "services",
         "store_root",
     ),
@@ -61,6 +63,7 @@ __all__ = [
     "root_build",
     "run_rules",
     "sandbox_spec",
+    "server_client",
     "services",
     "store_root",
     "trust",

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     import docker
 
     from sandbox_skills.artifacts import ArtifactStore
+    from sandbox_skills.client.client import SkillsClient
+    from sandbox_skills.client.options import ServerOptions
     from sandbox_skills.controller.controller import Controller
     from sandbox_skills.controller.hooks import Hooks
     from sandbox_skills.controller.openrouter import OpenRouterClient
@@ -205,6 +207,13 @@ def model_client(settings: Settings) -> OpenRouterClient:
     from sandbox_skills.controller.openrouter import OpenRouterClient  # noqa: PLC0415  # httpx is slow to import
 
     return OpenRouterClient(settings.model.client_options())
+
+
+def server_client(options: ServerOptions) -> SkillsClient:
+    """Returns a client of a daemon, not yet connected; raises SettingsError for an address that no key may go to."""
+    from sandbox_skills.client.client import SkillsClient  # noqa: PLC0415  # httpx is slow to import
+
+    return SkillsClient(options)
 
 
 def controller(

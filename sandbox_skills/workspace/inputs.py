@@ -270,11 +270,12 @@ async def put_inputs(sandbox: Sandbox, files: Sequence[PlannedFile]) -> None:
 
 async def _put_each(sandbox: Sandbox, ahead: Iterator[PlannedFile]) -> None:
     for file in ahead:
-        async with aclosing(_chunks(file)) as chunks:
+        async with aclosing(planned_chunks(file)) as chunks:
             await sandbox.put(file.target, chunks, mode=file.mode)
 
 
-async def _chunks(file: PlannedFile) -> AsyncGenerator[bytes]:
+async def planned_chunks(file: PlannedFile) -> AsyncGenerator[bytes]:
+    """Yields the bytes of a planned file, at most its planned size; raises InputError where it cannot be read."""
     offset = 0
     while offset < file.size:
         data = await anyio.to_thread.run_sync(_read, file, offset)
