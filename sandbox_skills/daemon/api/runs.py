@@ -55,6 +55,7 @@ async def submit(
 
     Whoever hangs up ends nothing: the run goes on, and is found by its id.
     """
+    daemon.check_taking()
     known = None if key is None else await _idempotency(daemon, request, key)
     run = await daemon.runs.submit(order, tenant=who.tenant_id, actor=who.actor, idempotency=known)
     if wait > 0 and run.state is not RunState.FINISHED:

@@ -18,6 +18,7 @@ from sandbox_skills.daemon.dispatch.options import QueueOptions
 from sandbox_skills.daemon.dispatch.sql_events import SqlEventLog
 from sandbox_skills.daemon.dispatch.sql_nodes import SqlNodeRegistry
 from sandbox_skills.daemon.dispatch.sql_queue import SqlRunQueue
+from sandbox_skills.daemon.errors import DrainingError
 from sandbox_skills.daemon.service.kept_skills import KeptSkills
 from sandbox_skills.daemon.service.runs import RunService
 from sandbox_skills.daemon.service.skill_folders import SkillFolders
@@ -77,6 +78,11 @@ class Daemon:
     def draining(self) -> bool:
         """Whether nothing new is taken any more."""
         return self.worker.draining
+
+    def check_taking(self) -> None:
+        """Raises DrainingError where nothing new is taken any more."""
+        if self.draining:
+            raise DrainingError("the server is about to end", hint="try again in a moment, or elsewhere")
 
     async def has_keys(self) -> bool:
         """Whether anybody has a key."""
