@@ -45,9 +45,7 @@ def test_output_is_heard_while_it_comes_and_hanging_up_ends_nothing(server: Serv
         run_id = client.post("/v1/runs", json=order).json()["id"]
         lines = {"Accept": "application/x-ndjson"}
         with client.stream("GET", f"/v1/runs/{run_id}/events", headers=lines) as events:
-            for line in events.iter_lines():
-                if (event := json.loads(line))["type"] == "output":
-                    break
+            event = next(one for one in map(json.loads, events.iter_lines()) if one["type"] == "output")
         assert event["text"] == "first\n"
         assert client.get(f"/v1/runs/{run_id}").json()["state"] in {"running", "finished"}
         run = client.get(f"/v1/runs/{run_id}", params={"wait": 30}).json()

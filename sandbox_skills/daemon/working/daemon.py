@@ -29,11 +29,16 @@ from sandbox_skills.daemon.service.workspaces import Workspaces
 from sandbox_skills.daemon.truth.database import DATABASE_FILE, opened_database
 from sandbox_skills.daemon.truth.ids import new_id
 from sandbox_skills.daemon.truth.keys import Keys
+from sandbox_skills.daemon.truth.retention import DAY_SECONDS, RecordAges
 from sandbox_skills.daemon.truth.runs import Runs
 from sandbox_skills.daemon.truth.tenants import Tenants
 from sandbox_skills.daemon.working.execution import SkillExecution
 from sandbox_skills.daemon.working.metrics import Metrics
+from sandbox_skills.daemon.working.recovery import recover
+from sandbox_skills.daemon.working.retention import Every, keep_tidy, retention_jobs
+from sandbox_skills.daemon.working.sole import sole_daemon
 from sandbox_skills.daemon.working.worker import Worker
+from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.errors import SandboxSkillsError
 from sandbox_skills.wiring import artifact_store, catalog, opened, trust
 from sandbox_skills.wiring.tools import TOOLSETS, offered_skills, skill_runs
@@ -120,19 +125,41 @@ class Daemon:
 async def opened_daemon(settings: Settings) -> AsyncGenerator[Daemon]:
     """Opens the database and the engine and begins to work on runs; leaving it cancels them and ends every sandbox.
 
-    Boxes are started ahead, unless the settings say otherwise. Raises SettingsError, DatabaseError.
+    Boxes are started ahead, unless the settings say otherwise. Raises SettingsError, DatabaseError, and
+    DaemonRunningError where another one has the data directory.
     """
     chosen = _for_serving(settings)
-    async with (
-        opened_database(chosen.data_dir / DATABASE_FILE) as database,
-        opened(chosen) as live,
-    ):
-        daemon = await to_thread.run_sync(_daemon, chosen, live, database)
-        await daemon.worker.start()
-        try:
-            yield daemon
-        finally:
-            await daemon.worker.aclose()
+    with sole_daemon(chosen.data_dir):
+        async with opened_database(chosen.data_dir / DATABASE_FILE) as database, opened(chosen) as live:
+            daemon = await to_thread.run_sync(_daemon, chosen, live, database)
+            await recover(database, daemon.queue, daemon.nodes, live.engine)
+            async with _working(daemon):
+                yield daemon
+
+
+@asynccontextmanager
+async def _working(daemon: Daemon) -> AsyncGenerator[None]:
+    """Works on runs and tidies while the block lasts."""
+    tidying = asyncio.create_task(keep_tidy(_jobs(daemon)), name="tidying")
+    await daemon.worker.start()
+    try:
+        yield
+    finally:
+        tidying.cancel()
+        await daemon.worker.aclose()
+        await finish(asyncio.wait([tidying]))
+
+
+def _jobs(daemon: Daemon) -> dict[str, Every]:
+    settings = daemon.settings
+    ages = RecordAges(
+        runs=settings.daemon.run_days * DAY_SECONDS,
+        events=settings.daemon.event_days * DAY_SECONDS,
+        sessions=settings.daemon.run_days * DAY_SECONDS,
+    )
+    store = artifact_store(settings)
+    kept = settings.artifact_retention()
+    return retention_jobs(daemon.database, daemon.queue, store, ages=ages, artifacts=kept)
 
 
 def _daemon(settings: Settings, live: Live, database: Database) -> Daemon:
