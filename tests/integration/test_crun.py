@@ -42,7 +42,7 @@ def own(daemon: docker.APIClient, tmp_path_factory: pytest.TempPathFactory) -> I
 
 @pytest.fixture(scope="module")
 async def crun(
-    anyio_backend: str, own: OwnDaemon, tmp_path_factory: pytest.TempPathFactory
+    anyio_backend: object, own: OwnDaemon, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[DockerEngine]:
     where = DockerConnection(f"unix://{own.socket}")
     engine = DockerEngine(DockerEngineOptions(tmp_path_factory.mktemp("crun-data"), where, runtime=CRUN))
