@@ -94,6 +94,11 @@ class KeptSession:
         """Whether it ended by itself, so that whoever comes back must be told."""
         return self._state in {"expired", "lost"}
 
+    @property
+    def given_up(self) -> bool:
+        """Whether it ended before it was open, so that it leaves things as they were."""
+        return self.over and (not self._opened.done() or self._opened.exception() is not None)
+
     def info(self) -> SessionInfo:
         """Returns what is told of a session that lives."""
         now = time.monotonic()

@@ -139,6 +139,8 @@ class SessionManager:
     ) -> KeptSession:
         if self._closed:
             raise SessionClosedError("no session can be opened any more")
+        if before is not None and before.given_up:
+            before = before.before
         ended = self._ended.get(key) or before
         if ended is not None and restore is None and not anew:
             raise ended.error()

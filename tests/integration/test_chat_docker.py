@@ -109,3 +109,35 @@ def test_chat_runs_skills_in_sandboxes(program: Program, server: ModelServer) ->
     assert done.stdout == "There are some.\n"
     assert "use_skill done" in done.stderr
     assert "general" in outputs(server.bodies[1])["list"]["stdout"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(90)
+def test_chat_writes_what_calls_have_saved_into_a_directory(
+    program: Program, server: ModelServer, tmp_path: Path
+) -> None:
+    def write(text_of_it: str, call_id: str) -> dict[str, Any]:
+        command = f"mkdir -p $OUTPUT_DIR/notes; printf '{text_of_it}' > $OUTPUT_DIR/notes/a.txt"
+        saved = {"output_files": ["out/notes/*"], "save_as_artifacts": True, "artifact_prefix": "kept/"}
+        return call("skill_run", {"skill": "team-chat", "command": command, **saved}, call_id)
+
+    server.script(
+        Say([call("skill_load", {"skill": "team-chat"}, "load")]),
+        Say([write("first", "one")]),
+        Say([write("second", "two")]),
+        Say([text("Kept.")]),
+    )
+    environ = {
+        "SANDBOX_SKILLS_MODEL__BASE_URL": server.base_url,
+        "SANDBOX_SKILLS_MODEL__NAME": "scripted/model",
+    }
+    results = tmp_path / "results"
+    results.mkdir()
+    done = program.run("chat", "Keep a note.", "--toolset", "workspace", "--out-dir", str(results), **environ)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "Kept.\n"
+    (file,) = [path for path in results.rglob("*") if path.is_file()]
+    assert file.relative_to(results).as_posix() == "kept/out/notes/a.txt"
+    assert file.read_text(encoding="utf-8") == "first"
+    assert f"saved {file}" in done.stderr
+    assert f"not saved: {file} cannot be written: it is there already" in done.stderr

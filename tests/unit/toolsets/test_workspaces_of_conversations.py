@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from pathlib import Path
 
+    from sandbox_skills.engines.base import Sandbox
+
 pytestmark = pytest.mark.anyio
 
 TRUE = RunRequest(Argv(("true",)))
@@ -44,12 +46,15 @@ def anyio_backend() -> str:
 
 @asynccontextmanager
 async def runs(
-    tmp_path: Path, policy: Policy | None = None, session: SessionPolicy | None = None
+    tmp_path: Path,
+    policy: Policy | None = None,
+    session: SessionPolicy | None = None,
+    engine: FakeEngine | None = None,
 ) -> AsyncGenerator[tuple[SkillRuns, FakeEngine]]:
     folder = tmp_path / "skills/greet"
     folder.mkdir(parents=True)
     (folder / "SKILL.md").write_text("---\nname: greet\ndescription: d\n---\nb\n", encoding="utf-8")
-    engine = FakeEngine()
+    engine = engine or FakeEngine()
     manager = WorkspaceManager(engine, SkillStore(tmp_path / "store"), spec=SandboxSpec(needs=frozenset()))
     offered = OfferedSkills(Catalog([SkillRoot(str(tmp_path / "skills"))]))
     async with SessionManager(manager, policy=session, snapshots=tmp_path / "snapshots") as sessions:
@@ -110,16 +115,39 @@ async def test_one_conversation_too_many_takes_the_place_of_the_one_at_rest_whic
         assert (back.outcome.stdout, back.notes) == (b"kept", ())
 
 
+class HesitantEngine(FakeEngine):
+    """Opens its first sandbox never, and takes its time to give that up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.may_end = asyncio.Event(), asyncio.Event()
+
+    @asynccontextmanager
+    async def open(self, spec: SandboxSpec) -> AsyncGenerator[Sandbox]:
+        if not self.asked.is_set():
+            self.asked.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await self.may_end.wait()
+        async with super().open(spec) as sandbox:
+            yield sandbox
+
+
 async def test_a_call_after_one_that_was_cancelled_while_its_workspace_opened_has_a_workspace(
     tmp_path: Path,
 ) -> None:
-    async with runs(tmp_path) as (skill_runs, _):
+    hesitant = HesitantEngine()
+    async with runs(tmp_path, engine=hesitant) as (skill_runs, _):
         first = asyncio.ensure_future(skill_runs.workspace(Conversation("c", tenant="t")))
-        for _ in range(3):
-            await asyncio.sleep(0)
+        await hesitant.asked.wait()
         first.cancel()
-        await asyncio.sleep(0)
-        assert (await skill_runs.run(None, TRUE, context(), tool="x")).outcome.ok
+        await asyncio.wait([first])
+        second = asyncio.ensure_future(skill_runs.run(None, TRUE, context(), tool="x"))
+        for _ in range(3):  # it asks for its workspace while the first is still being given up
+            await asyncio.sleep(0)
+        hesitant.may_end.set()
+        assert (await second).outcome.ok
 
 
 async def test_no_conversation_that_works_loses_its_place(tmp_path: Path) -> None:
