@@ -101,6 +101,13 @@ class AuditTrail:
             query = query.where(AuditRow.tenant_id == tenant_id)
         return await self._database.read(lambda session: [_entry(row) for row in session.scalars(query)])
 
+    async def newest(self, *, before: int | None = None, limit: int = BATCH) -> Sequence[AuditEntry]:
+        """Returns the entries ahead of number `before`, or all, the newest first."""
+        query = select(AuditRow).order_by(AuditRow.seq.desc()).limit(limit)
+        if before is not None:
+            query = query.where(AuditRow.seq < before)
+        return await self._database.read(lambda session: [_entry(row) for row in session.scalars(query)])
+
     async def entries(self) -> AsyncGenerator[AuditEntry]:
         """Yields every entry, oldest first."""
         after = 0
