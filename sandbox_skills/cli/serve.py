@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 NEEDED = (
     "fastapi",
+    "jinja2",
     "sqlalchemy",
     "alembic",
     "prometheus_client",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from sandbox_skills.daemon.api.app import create_app
+from sandbox_skills.daemon.ui.dashboard import dashboard
 from sandbox_skills.daemon.working.daemon import first_key, opened_daemon
 from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.errors import SettingsError
@@ -113,8 +114,10 @@ class _Server(uvicorn.Server):
 @asynccontextmanager
 async def _served(daemon: Daemon, sock: socket.socket) -> AsyncGenerator[None]:
     """Answers requests while the block lasts."""
+    app = create_app(daemon)
+    app.mount("/ui", dashboard(daemon))
     config = uvicorn.Config(
-        create_app(daemon),
+        app,
         lifespan="off",
         log_config=None,
         access_log=False,

@@ -1,0 +1,1 @@
+"""The dashboard at /ui: pages that the server renders, over the same services as the API."""

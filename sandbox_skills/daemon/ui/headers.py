@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from sandbox_skills.daemon.ui.preview import INLINE_TYPES
+from sandbox_skills.daemon.ui.views.preview import INLINE_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

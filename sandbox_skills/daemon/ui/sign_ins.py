@@ -20,10 +20,10 @@ MAX_SIGN_INS = 1000
 
 @dataclass(frozen=True, slots=True)
 class SignIn:
-    """One browser that has signed in with a key. Times are seconds since the epoch."""
+    """One browser that has signed in with a key, which `prefix` finds again. Times are seconds of a steady clock."""
 
-    tenant_id: str
     key_id: str
+    prefix: str
     csrf: str
     since: float
     seen: float
@@ -36,13 +36,13 @@ class SignIns:
         self._by_digest: dict[bytes, SignIn] = {}
         self._secret = secrets.token_bytes(TOKEN_BYTES)
 
-    def add(self, *, tenant_id: str, key_id: str, now: float) -> str:
+    def add(self, *, key_id: str, prefix: str, now: float) -> str:
         """Returns a new token for a browser whose key was just checked."""
         token = secrets.token_urlsafe(TOKEN_BYTES)
         csrf = secrets.token_urlsafe(TOKEN_BYTES)
         while len(self._by_digest) >= MAX_SIGN_INS:
             del self._by_digest[min(self._by_digest, key=lambda one: self._by_digest[one].seen)]
-        self._by_digest[_digest(token)] = SignIn(tenant_id, key_id, csrf, now, now)
+        self._by_digest[_digest(token)] = SignIn(key_id, prefix, csrf, now, now)
         return token
 
     def find(self, token: str, now: float) -> SignIn | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sandbox_skills.daemon.ui.formatting import NOTHING, ago, counted, duration, moment, short_id, size
+from sandbox_skills.daemon.ui.views.formatting import NOTHING, ago, counted, duration, moment, short_id, size
 
 
 @pytest.mark.parametrize(

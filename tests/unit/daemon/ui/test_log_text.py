@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox_skills.daemon.ui.log_text import page_line, page_text
+from sandbox_skills.daemon.ui.views.log_text import page_line, page_text
 
 
 @pytest.mark.parametrize(

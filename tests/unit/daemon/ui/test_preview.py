@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox_skills.daemon.ui.preview import (
+from sandbox_skills.daemon.ui.views.preview import (
     MAX_CELL,
     MAX_COLUMNS,
     MAX_PICTURE_BYTES,

@@ -7,11 +7,11 @@ from html.parser import HTMLParser
 import pytest
 
 from sandbox_skills.daemon.truth.run import RunState, SkillRef
-from sandbox_skills.daemon.ui.file_view import run_files
 from sandbox_skills.daemon.ui.rendering import STATIC_TYPES, Visitor, menu_of, page, sign_in_page, static_file
-from sandbox_skills.daemon.ui.run_view import log_pieces, run_page
+from sandbox_skills.daemon.ui.views.files import run_files
+from sandbox_skills.daemon.ui.views.runs import log_pieces, run_page
 from tests.unit.daemon.ui.records import EVIL, NOW, artifact, output, result, run
-from tests.unit.daemon.ui.test_file_view import told
+from tests.unit.daemon.ui.test_files import told
 
 VISITOR = Visitor("acme", "token")
 

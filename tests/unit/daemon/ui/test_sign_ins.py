@@ -6,14 +6,14 @@ from sandbox_skills.daemon.ui.sign_ins import IDLE_SECONDS, LIFETIME_SECONDS, MA
 
 
 def added(sign_ins: SignIns, now: float = 0.0) -> str:
-    return sign_ins.add(tenant_id="t", key_id="k", now=now)
+    return sign_ins.add(key_id="k", prefix="p", now=now)
 
 
-def test_a_token_stands_for_its_tenant_and_key() -> None:
+def test_a_token_stands_for_its_key() -> None:
     sign_ins = SignIns()
     found = sign_ins.find(added(sign_ins), 1.0)
     assert found is not None
-    assert (found.tenant_id, found.key_id) == ("t", "k")
+    assert (found.key_id, found.prefix) == ("k", "p")
 
 
 def test_an_unknown_token_stands_for_nobody() -> None:

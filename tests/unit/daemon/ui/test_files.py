@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sandbox_skills.daemon.ui.file_view import (
+from sandbox_skills.daemon.ui.views.files import (
     EMPTY,
     NO_PREVIEW,
     NOT_KEPT,
@@ -14,7 +14,7 @@ from sandbox_skills.daemon.ui.file_view import (
     artifact_view,
     run_files,
 )
-from sandbox_skills.daemon.ui.preview import Preview, Table
+from sandbox_skills.daemon.ui.views.preview import Preview, Table
 from tests.unit.daemon.ui.records import artifact, result
 
 
@@ -48,7 +48,7 @@ def test_a_file_that_was_kept_is_shown_once_and_can_be_downloaded() -> None:
         base="/ui",
     )
     assert [(one.text, one.download) for one in files] == [
-        ("hello", "/ui/artifacts/download/0/pre/out/a.txt"),
+        ("hello", "/ui/artifact/download?name=pre%2Fout%2Fa.txt&version=0"),
     ]
 
 
@@ -68,7 +68,7 @@ def test_the_answer_is_listed_where_nothing_was_asked_for() -> None:
 )
 def test_pictures_come_from_their_address(mime_type: str, expected: Preview) -> None:
     view = artifact_view(artifact("a b.x", mime_type), None, base="/ui")
-    assert (view.preview, view.address) == (expected, "/ui/artifacts/content/0/a%20b.x")
+    assert (view.preview, view.address) == (expected, "/ui/artifact/content?name=a+b.x&version=0")
 
 
 def test_what_cannot_be_shown_says_so() -> None:
@@ -81,4 +81,6 @@ def test_a_long_text_is_cut_and_that_is_said() -> None:
 
 
 def test_a_name_cannot_leave_its_address() -> None:
-    assert artifact_path("a?b#c%/d\"'<", 2, part="page") == "/artifacts/page/2/a%3Fb%23c%25/d%22%27%3C"
+    assert artifact_path("../a?b#c%/d\"'<&version=9", 2) == (
+        "/artifact?name=..%2Fa%3Fb%23c%25%2Fd%22%27%3C%26version%3D9&version=2"
+    )

@@ -9,7 +9,7 @@ from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from sandbox_skills.daemon.ui.log_text import page_line, page_text
+from sandbox_skills.daemon.ui.views.log_text import page_line, page_text
 from sandbox_skills.spec import KIB, MIB
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sandbox_skills.daemon.ui.outcome_view import Badge, Tone, outcome_badge, run_badge
+from sandbox_skills.daemon.ui.views.outcomes import Badge, Tone, outcome_badge, run_badge
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import quote
+from urllib.parse import urlencode
 
-from sandbox_skills.daemon.ui.formatting import size
-from sandbox_skills.daemon.ui.log_text import page_line, page_text
-from sandbox_skills.daemon.ui.preview import PREVIEW_BYTES, Preview, Table, preview_of, table_of
+from sandbox_skills.daemon.ui.views.formatting import size
+from sandbox_skills.daemon.ui.views.log_text import page_line, page_text
+from sandbox_skills.daemon.ui.views.preview import PREVIEW_BYTES, Preview, Table, preview_of, table_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,9 +37,12 @@ class FileView:
     why_not: str = ""
 
 
-def artifact_path(artifact_name: str, version: int, *, part: str) -> str:
-    """Returns where the dashboard has an artifact: `part` is `page`, `content` or `download`."""
-    return f"/artifacts/{part}/{version}/{quote(artifact_name, safe='/')}"
+def artifact_path(name: str, version: int, part: str = "") -> str:
+    """Returns where the dashboard has an artifact; `part` is `/content` or `/download`, else its page.
+
+    The name stands in the query: in a path, a browser would take some names for steps.
+    """
+    return f"/artifact{part}?{urlencode({'name': name, 'version': version})}"
 
 
 def run_files(
@@ -84,8 +87,8 @@ def artifact_view(artifact: Artifact, text: str | None, *, base: str) -> FileVie
         page_line(artifact.mime_type),
         size(artifact.size),
         preview,
-        address=base + artifact_path(artifact.name, artifact.version, part="content"),
-        download=base + artifact_path(artifact.name, artifact.version, part="download"),
+        address=base + artifact_path(artifact.name, artifact.version, "/content"),
+        download=base + artifact_path(artifact.name, artifact.version, "/download"),
     )
     if preview in {Preview.PICTURE, Preview.FRAME}:
         return view

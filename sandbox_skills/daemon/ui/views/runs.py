@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sandbox_skills.daemon.truth.run import OUTPUT, RunKind, RunState
-from sandbox_skills.daemon.ui.formatting import Time, counted, duration, short_id, size, time_of
-from sandbox_skills.daemon.ui.log_text import page_line, page_text
-from sandbox_skills.daemon.ui.outcome_view import Badge, run_badge
+from sandbox_skills.daemon.ui.views.formatting import Time, counted, duration, short_id, size, time_of
+from sandbox_skills.daemon.ui.views.log_text import page_line, page_text
+from sandbox_skills.daemon.ui.views.outcomes import Badge, run_badge
+from sandbox_skills.daemon.ui.views.updates import Append, Renew
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from sandbox_skills.daemon.truth.run import Run, RunEvent
-    from sandbox_skills.daemon.ui.file_view import FileView
+    from sandbox_skills.daemon.ui.views.files import FileView
 
 MAX_COMMAND = 4000
 MAX_REQUEST = 20_000
@@ -25,6 +26,9 @@ MAX_REQUEST = 20_000
 
 LOG_CHARACTERS = 262_144
 """Of a log that a page begins with: its end, some 4,000 lines."""
+
+STATES = (("", "all"), *((str(state), str(state)) for state in RunState))
+"""What a list can be narrowed to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,19 @@ class RunPage:
     can_cancel: bool
     can_rerun: bool
     stream: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunList:
+    """A list of runs, and what was asked for. `next` leads to older ones, empty where there are none."""
+
+    rows: tuple[RunRow, ...]
+    state: str
+    skill: str
+    session: str
+    first_page: bool
+    next: str
+    states: tuple[tuple[str, str], ...] = STATES
 
 
 def run_row(run: Run, now: float) -> RunRow:
@@ -143,6 +160,12 @@ def log_piece(event: RunEvent) -> LogPiece | None:
         return None
     stream = "stderr" if event.data.get("stream") == "stderr" else "stdout"
     return LogPiece(stream, page_text(str(event.data.get("text", ""))))
+
+
+def run_update(event: RunEvent) -> Append | Renew:
+    """Returns what a page has to do that showed all before an event."""
+    piece = log_piece(event)
+    return Renew() if piece is None else Append("log", piece.kind, piece.text)
 
 
 def result_pieces(result: Mapping[str, Any] | None) -> tuple[LogPiece, ...]:

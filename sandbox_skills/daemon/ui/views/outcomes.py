@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from sandbox_skills.daemon.ui.log_text import page_line
+from sandbox_skills.daemon.ui.views.log_text import page_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

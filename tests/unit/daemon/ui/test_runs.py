@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from sandbox_skills.daemon.truth.run import RunEvent, RunKind, RunState, SkillRef
-from sandbox_skills.daemon.ui.formatting import Time
-from sandbox_skills.daemon.ui.outcome_view import Badge, Tone
-from sandbox_skills.daemon.ui.run_view import (
+from sandbox_skills.daemon.ui.views.formatting import Time
+from sandbox_skills.daemon.ui.views.outcomes import Badge, Tone
+from sandbox_skills.daemon.ui.views.runs import (
     LOG_CHARACTERS,
     LogPiece,
     RunRow,

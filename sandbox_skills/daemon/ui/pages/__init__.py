@@ -1,0 +1,1 @@
+"""The pages: each asks a service and renders a view."""

@@ -1,0 +1,1 @@
+"""What pages show: values of the services made into texts. Pure."""
