@@ -19,6 +19,7 @@ from sandbox_skills.daemon.dispatch.sql_events import SqlEventLog
 from sandbox_skills.daemon.dispatch.sql_nodes import SqlNodeRegistry
 from sandbox_skills.daemon.dispatch.sql_queue import SqlRunQueue
 from sandbox_skills.daemon.errors import DrainingError
+from sandbox_skills.daemon.service.admin import AdminService
 from sandbox_skills.daemon.service.kept_skills import KeptSkills
 from sandbox_skills.daemon.service.runs import RunService
 from sandbox_skills.daemon.service.skill_folders import SkillFolders
@@ -78,6 +79,7 @@ class Daemon:
     talks: Talks
     worker: Worker
     metrics: Metrics
+    admin: AdminService
 
     @property
     def draining(self) -> bool:
@@ -195,6 +197,7 @@ def _daemon(settings: Settings, live: Live, database: Database) -> Daemon:
             queue, nodes, metrics.counted(work), node=node, lease_seconds=settings.daemon.lease_seconds
         ),
         metrics=metrics,
+        admin=AdminService(database, artifact_store(settings)),
     )
 
 
