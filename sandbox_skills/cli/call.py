@@ -16,6 +16,7 @@ from sandbox_skills.catalog.builtin_names import toolsets_with
 from sandbox_skills.cli.event_loop import run_async
 from sandbox_skills.cli.exits import FAILED, SANDBOX_FAILED, USAGE
 from sandbox_skills.cli.kept_conversation import KeptConversation, kept_conversation
+from sandbox_skills.cli.server.target import server_options
 from sandbox_skills.cli.skills import check_roots
 from sandbox_skills.cli.terminal import err, out, print_json, working
 from sandbox_skills.cli.text import harmless, harmless_line
@@ -27,12 +28,17 @@ from sandbox_skills.wiring.tools import opened_tools
 if TYPE_CHECKING:
     from sandbox_skills.cli.options import GlobalOptions
     from sandbox_skills.cli.terminal import Progress
+    from sandbox_skills.client import ServerOptions
     from sandbox_skills.settings import Settings
     from sandbox_skills.toolsets.base import ToolResult
     from sandbox_skills.toolsets.toolbox import Toolbox
 
 MAX_ARGUMENTS = 4 * MIB
 """Characters that are read from stdin: more than any tool takes."""
+
+
+Told = dict[str, object]
+"""A result as `--json` prints it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +50,17 @@ class CallOptions:
     session: str = ""
     toolsets: tuple[str, ...] = ()
     approve: bool = False
+    server: str | None = None
 
 
 def call(options: GlobalOptions, wanted: CallOptions) -> int:
     """Calls a tool and prints what a model would read; 1 where it says that it failed, else as other commands do."""
     settings = options.settings()
+    there = server_options(options, settings, wanted.server)
+    if there is not None:
+        return _call_there(options, there, wanted)
     check_roots(settings)
-    asked = ToolCall(wanted.tool, _arguments(wanted.arguments), secrets.token_hex(8))
+    asked = ToolCall(wanted.tool, parsed_arguments(wanted.arguments), secrets.token_hex(8))
     if settings.engine == "fake" and not options.as_json:
         err.print("engine fake: nothing is run")
     with ExitStack() as stack, working("calling the tool") as progress:
@@ -60,18 +70,30 @@ def call(options: GlobalOptions, wanted: CallOptions) -> int:
             else None
         )
         result = run_async(_call(settings, wanted, asked, kept, progress))
-    if options.as_json:
-        print_json(_as_dict(result))
-    else:
-        text = (
-            result.content
-            if isinstance(result.content, str)
-            else json.dumps(result.content, ensure_ascii=False, indent=2)
-        )
-        out.print(harmless(text))
+    told = _as_dict(result)
+    _print(options, told)
     if result.code == ToolNotFoundError.code and (others := toolsets_with(wanted.tool)):
         err.print(harmless_line(f"hint: {wanted.tool} is a tool of another toolset: --toolset {others[0]}"))
-    return _code(result)
+    return exit_of(told)
+
+
+def _call_there(options: GlobalOptions, there: ServerOptions, wanted: CallOptions) -> int:
+    from sandbox_skills.cli.server.call import call_there  # noqa: PLC0415  # httpx, which few calls need
+
+    arguments = parsed_arguments(wanted.arguments)
+    with working("calling the tool") as progress:
+        told = run_async(call_there(there, wanted, arguments, progress))
+    _print(options, told)
+    return exit_of(told)
+
+
+def _print(options: GlobalOptions, told: Told) -> None:
+    if options.as_json:
+        print_json(told)
+        return
+    content = told["content"]
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, indent=2)
+    out.print(harmless(text))
 
 
 async def _call(
@@ -97,13 +119,19 @@ async def _call(
 
 def _approved(toolbox: Toolbox, asked: ToolCall, conversation: Conversation, progress: Progress) -> bool:
     """Asks whoever sits at the terminal, where the policy wants that; without one nobody has allowed it."""
-    if not toolbox.approval(asked, conversation) or not sys.stdin.isatty():
+    return bool(toolbox.approval(asked, conversation)) and confirmed(asked.name, asked.arguments, progress)
+
+
+def confirmed(tool: str, arguments: object, progress: Progress) -> bool:
+    """Asks whoever sits at the terminal whether a call may run; nobody has allowed it where there is none."""
+    if not sys.stdin.isatty():
         return False
     progress.stop()
-    return typer.confirm(harmless_line(f"allow {asked.name} {json.dumps(asked.arguments)}?"), err=True)
+    return typer.confirm(harmless_line(f"allow {tool} {json.dumps(arguments)}?"), err=True)
 
 
-def _arguments(text: str) -> object:
+def parsed_arguments(text: str) -> object:
+    """Returns what `--args` gives, "-" what stands on stdin; raises CommandError for what is no JSON."""
     if text == "-":
         text = sys.stdin.read(MAX_ARGUMENTS)
     try:
@@ -115,7 +143,7 @@ def _arguments(text: str) -> object:
         ) from error
 
 
-def _as_dict(result: ToolResult) -> dict[str, object]:
+def _as_dict(result: ToolResult) -> Told:
     return {
         "content": result.content,
         "status": result.status,
@@ -126,11 +154,12 @@ def _as_dict(result: ToolResult) -> dict[str, object]:
     }
 
 
-def _code(result: ToolResult) -> int:
-    match result.status:
+def exit_of(told: Told) -> int:
+    """Returns the exit code of a call, by what is told of it."""
+    match told["status"]:
         case "rejected":
             return USAGE
         case "sandbox_error":
             return SANDBOX_FAILED
         case _:
-            return FAILED if result.is_error else 0
+            return FAILED if told["is_error"] else 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sandbox_skills.cli.options import takes_global_options
+from sandbox_skills.cli.options import ServerOption, takes_global_options
 
 if TYPE_CHECKING:
     from sandbox_skills.cli.options import GlobalOptions
@@ -78,13 +78,14 @@ def call(
     approve: Annotated[
         bool, typer.Option("--approve", help="Allow the call where the policy asks a person.")
     ] = False,
+    server: ServerOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Call one tool as a model would, and print its answer."""
     from sandbox_skills.cli.call import CallOptions
     from sandbox_skills.cli.call import call as work
 
-    wanted = CallOptions(tool, arguments, session, tuple(toolset or ()), approve=approve)
+    wanted = CallOptions(tool, arguments, session, tuple(toolset or ()), approve=approve, server=server)
     return work(_options(context, as_json), wanted)
 
 

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from sandbox_skills.client.errors import ServerAnswerError, ServerRefusedError, ServerUnavailableError
-from sandbox_skills.client.json_values import MAX_SHOWN, object_in
+from sandbox_skills.client.json_values import MAX_SHOWN, object_in, text_at
 from sandbox_skills.client.problems import error_of
 from sandbox_skills.outgoing.address import check_address, without_key
 from sandbox_skills.outgoing.connection import keyed_client, read_at_most, why
@@ -169,8 +169,9 @@ class Connection:
         body = await read_at_most(response, MIB)
         error = error_of(status, body, response.headers.get("x-request-id", ""))
         asked = retry_after_seconds(response.headers.get("retry-after", ""))
-        # A quota without a time does not pass by waiting.
-        passing = status in _PASSING or (status == _TOO_MANY and asked is not None)
+        # What does pass by waiting our server tells with a time; something before it may have nothing to say.
+        ours = bool(text_at(object_in(body) or {}, "code"))
+        passing = status in _PASSING | {_TOO_MANY} if asked is not None else status in _PASSING and not ours
         return FailedError(self._without_key(error), passing=passing, status=status, asked=asked)
 
     def _client(self) -> httpx.AsyncClient:

@@ -18,9 +18,14 @@ class Tools:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def list(self, *, toolset: str | None = None, wire_format: str | None = None) -> JsonObject:
-        """Returns the tools of a toolset, those of the settings by default, as `wire_format` spells them."""
-        given = {"toolset": toolset, "format": wire_format}
+    async def list(
+        self, *, toolset: str | None = None, wire_format: str | None = None, session_id: str | None = None
+    ) -> JsonObject:
+        """Returns the tools of a toolset, those of the server's settings by default, as `wire_format` spells them.
+
+        A session has those that were made in it besides.
+        """
+        given = {"toolset": toolset, "format": wire_format, "session_id": session_id}
         query = {name: value for name, value in given.items() if value is not None}
         return await self._connection.json(Request("GET", path_of("tools"), query=query))
 
@@ -28,12 +33,15 @@ class Tools:
         self,
         call: JsonObject | Sequence[JsonObject],
         *,
-        toolset: str | None = None,
+        toolset: str | Sequence[str] | None = None,
         session_id: str | None = None,
         wire_format: str | None = None,
-        approved: bool = False,
+        approved: bool | Sequence[str] = False,
     ) -> JsonObject:
-        """Answers a call of a model's as its provider wants the result, or several. Never made again by itself."""
+        """Answers a call of a model's as its provider wants the result, or several. Never made again by itself.
+
+        `approved` are the calls that a person has allowed: all, or those of some ids.
+        """
         one = isinstance(call, dict)
         given = {
             "toolset": toolset,

@@ -5,9 +5,10 @@ from sandbox_skills.toolsets.wire_formats.calls import read_calls
 from sandbox_skills.toolsets.wire_formats.definitions import WIRE_FORMATS, WireFormat, definitions
 from sandbox_skills.toolsets.wire_formats.gemini_schema import gemini_schema
 from sandbox_skills.toolsets.wire_formats.names import ToolNames
-from sandbox_skills.toolsets.wire_formats.results import result_item
+from sandbox_skills.toolsets.wire_formats.results import META, result_item
 
 __all__ = [
+    "META",
     "WIRE_FORMATS",
     "ToolNames",
     "WireFormat",

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from sandbox_skills.toolsets.wire_formats.names import ToolNames
 
 
+META = "sandbox-skills/result"
+"""Under which an MCP result has, beside what a model reads, what a program may want to know of it."""
+
+
 def result_item(call: ToolCall, result: ToolResult, wire_format: WireFormat, names: ToolNames) -> JsonObject:
     """Returns what answers a call: an input item (responses), a message (chat), a block of a user's message
     (anthropic), a part (gemini), or the result of a request (mcp).
@@ -53,8 +57,18 @@ def _mcp(_call: ToolCall, result: ToolResult, _names: ToolNames) -> JsonObject:
     answer: JsonObject = {
         "content": [{"type": "text", "text": printable(result.text)}],
         "isError": result.is_error,
+        "_meta": {META: _meta(result)},
     }
     return {**answer, "structuredContent": result.content} if isinstance(result.content, dict) else answer
+
+
+def _meta(result: ToolResult) -> JsonObject:
+    return {
+        "status": result.status,
+        "code": result.code,
+        "display": printable(result.display),
+        "artifacts": [printable(one.ref) for one in result.artifacts],
+    }
 
 
 _WRITERS: Mapping[WireFormat, Callable[[ToolCall, ToolResult, ToolNames], JsonObject]] = MappingProxyType(

@@ -25,6 +25,7 @@ from pydantic import TypeAdapter
 from sandbox_skills.toolsets.base import Tool, ToolCall, ToolResult
 from sandbox_skills.toolsets.openrouter import _tools
 from sandbox_skills.toolsets.wire_formats import (
+    META,
     WIRE_FORMATS,
     ToolNames,
     decoded_arguments,
@@ -265,7 +266,7 @@ class TestArguments:
 
 
 DONE = ToolResult({"success": True, "stdout": "é\ud800"})
-FAILED = ToolResult("not done", is_error=True)
+FAILED = ToolResult("not done", "rejected", "policy_denied", is_error=True, display="no")
 CALL = ToolCall(UNUSUAL.name, {}, "c1")
 
 
@@ -293,11 +294,18 @@ class TestResults:
                 "content": [{"type": "text", "text": text}],
                 "isError": False,
                 "structuredContent": DONE.content,
+                "_meta": {META: {"status": "ok", "code": "", "display": "", "artifacts": []}},
             },
         }
         failed = {name: result_item(ToolCall("t", {}), FAILED, name, NAMES) for name in WIRE_FORMATS}
         assert failed["anthropic"]["is_error"] is True
-        assert failed["mcp"] == {"content": [{"type": "text", "text": "not done"}], "isError": True}
+        assert failed["mcp"] == {
+            "content": [{"type": "text", "text": "not done"}],
+            "isError": True,
+            "_meta": {
+                META: {"status": "rejected", "code": "policy_denied", "display": "no", "artifacts": []}
+            },
+        }
         assert failed["gemini"] == {"functionResponse": {"name": "t", "response": {"error": "not done"}}}
 
 
