@@ -73,6 +73,7 @@ test: image bubblewrap chromium unit ## Every test, the Docker ones included
 	@sh runner-image/host-setup.sh gvisor || echo 'gVisor is not tried here'
 	@sh runner-image/host-setup.sh crun || echo 'crun is not tried here'
 	$(BIN)/pytest tests --ignore=tests/unit
+	$(BIN)/pytest tests/contract/test_process_contract.py tests/contract/test_sessions_contract.py --uvloop
 	$(CLI) test skills
 
 redteam: image bubblewrap gvisor ## Attack every engine, and write what came of it into the README

@@ -44,9 +44,13 @@ settings.load_profile("no deadline")
 
 
 @pytest.fixture(scope="session")
-def anyio_backend() -> str:
+def anyio_backend(pytestconfig: pytest.Config) -> tuple[str, dict[str, bool]]:
     """One loop for the whole run, so that an engine can be shared by tests."""
-    return "asyncio"
+    return ("asyncio", {"use_uvloop": pytestconfig.getoption("uvloop")})
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--uvloop", action="store_true", help="run what is asynchronous on uvloop")
 
 
 @pytest.fixture(scope="session")
@@ -71,7 +75,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> SkillStore:
 
 @pytest.fixture(scope="session")
 async def docker_engine(
-    anyio_backend: str, store: SkillStore, tmp_path_factory: pytest.TempPathFactory
+    anyio_backend: object, store: SkillStore, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[DockerEngine]:
     """The real engine over the image that `make image` built, its checks from inside included."""
     async with _engine(store, tmp_path_factory.mktemp("engine"), "auto") as engine:
@@ -80,7 +84,7 @@ async def docker_engine(
 
 @pytest.fixture(scope="session")
 async def attached_engine(
-    anyio_backend: str, store: SkillStore, tmp_path_factory: pytest.TempPathFactory
+    anyio_backend: object, store: SkillStore, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[DockerEngine]:
     """The same engine, speaking to its boxes over Docker's attached stream, as it does where no socket works."""
     async with _engine(store, tmp_path_factory.mktemp("engine"), "attach") as engine:
@@ -117,7 +121,10 @@ def root_file_systems(daemon: docker.APIClient) -> Path:
 
 @pytest.fixture(scope="session")
 async def bubblewrap_engine(
-    anyio_backend: str, store: SkillStore, root_file_systems: Path, tmp_path_factory: pytest.TempPathFactory
+    anyio_backend: object,
+    store: SkillStore,
+    root_file_systems: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[BubblewrapEngine]:
     """The real engine over the exported image, its checks from inside included."""
     engine = BubblewrapEngine(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,8 +50,8 @@ class StreamProtocol(asyncio.BufferedProtocol):
         self._closed = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
+        # Other event loops, such as uvloop, have transports that are no subclasses.
+        self._transport = cast("asyncio.WriteTransport", transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._view

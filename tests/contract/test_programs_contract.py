@@ -48,7 +48,7 @@ SLEEP = RunRequest(Argv(("sleep", "0.4")))
 
 @pytest.fixture(scope="module")
 async def wide_docker(
-    anyio_backend: str, store: SkillStore, tmp_path_factory: pytest.TempPathFactory
+    anyio_backend: object, store: SkillStore, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[DockerEngine]:
     engine = DockerEngine(
         DockerEngineOptions(

@@ -14,7 +14,7 @@ from sandbox_skills.engines.docker import DockerEngine, DockerEngineOptions
 from sandbox_skills.engines.docker_client import DockerConnection
 from sandbox_skills.engines.docker_config import CRUN
 from sandbox_skills.engines.image import image_tag
-from sandbox_skills.spec import MIB, Command, Guarantee, SandboxLimits, SandboxSpec, Stopped
+from sandbox_skills.spec import Command, Guarantee, SandboxSpec, Stopped
 from tests.own_daemon import OwnDaemon
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def own(daemon: docker.APIClient, tmp_path_factory: pytest.TempPathFactory) -> I
 
 @pytest.fixture(scope="module")
 async def crun(
-    anyio_backend: str, own: OwnDaemon, tmp_path_factory: pytest.TempPathFactory
+    anyio_backend: object, own: OwnDaemon, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[DockerEngine]:
     where = DockerConnection(f"unix://{own.socket}")
     engine = DockerEngine(DockerEngineOptions(tmp_path_factory.mktemp("crun-data"), where, runtime=CRUN))
@@ -63,8 +63,7 @@ async def test_crun_gives_what_runc_gives(crun: DockerEngine, own: OwnDaemon) ->
 
 
 async def test_its_memory_limit_is_told_and_the_box_goes_on(crun: DockerEngine) -> None:
-    spec = SandboxSpec(limits=SandboxLimits(memory=384 * MIB))
-    async with crun.open(spec) as box:
+    async with crun.open(SandboxSpec()) as box:
         eater = Command(("python3", "-c", "x = b'x' * (1 << 30)"), env=PATH)
         assert (await box.run(eater)).ending == Stopped("memory")
         assert (await box.run(Command(("true",), env=PATH))).ok

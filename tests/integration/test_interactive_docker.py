@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 @pytest.fixture(scope="module")
 async def engine(
-    anyio_backend: str, store: SkillStore, tmp_path_factory: pytest.TempPathFactory
+    anyio_backend: object, store: SkillStore, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Engine]:
     """One that lets programs run side by side."""
     options = DockerEngineOptions(

@@ -143,7 +143,7 @@ async def opened(tried: Tried, spec: SandboxSpec | None) -> AsyncGenerator[Box]:
 
 @pytest.fixture(scope="session")
 async def gvisor_engine(
-    anyio_backend: str, gvisor: OwnDaemon, store: SkillStore, tmp_path_factory: pytest.TempPathFactory
+    anyio_backend: object, gvisor: OwnDaemon, store: SkillStore, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[DockerEngine]:
     """The Docker engine with gVisor as its runtime."""
     engine = DockerEngine(

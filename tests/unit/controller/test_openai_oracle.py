@@ -47,7 +47,7 @@ REQUEST = ModelRequest(
 
 
 @pytest.fixture
-async def sdk(anyio_backend: str, model: Model) -> AsyncIterator[openai.AsyncOpenAI]:
+async def sdk(anyio_backend: object, model: Model) -> AsyncIterator[openai.AsyncOpenAI]:
     async with openai.AsyncOpenAI(base_url=model.server.base_url, api_key="k", max_retries=0) as client:
         yield client
 

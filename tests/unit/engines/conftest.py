@@ -89,7 +89,7 @@ def death() -> Death:
 
 
 @pytest.fixture
-async def pair(anyio_backend: str, death: Death) -> AsyncIterator[tuple[RunnerClient, Double]]:
+async def pair(anyio_backend: object, death: Death) -> AsyncIterator[tuple[RunnerClient, Double]]:
     """A client and its double; no HELLO has been said."""
     ours, theirs = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=theirs)

@@ -128,7 +128,7 @@ def workspace(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def box(anyio_backend: str, workspace: Path) -> AsyncIterator[RunnerClient]:
+async def box(anyio_backend: object, workspace: Path) -> AsyncIterator[RunnerClient]:
     async with runner(workspace, 1) as client:
         yield client
 

@@ -68,7 +68,7 @@ async def session(**bounds: float) -> AsyncGenerator[tuple[Programs, FakeSandbox
 
 
 @pytest.fixture
-async def programs(anyio_backend: str) -> AsyncIterator[Programs]:
+async def programs(anyio_backend: object) -> AsyncIterator[Programs]:
     async with session() as (opened, _):
         yield opened
 
