@@ -9,6 +9,7 @@ import httpx
 
 from sandbox_skills.daemon.access.scopes import ALL_SCOPES
 from sandbox_skills.daemon.api.app import create_app
+from sandbox_skills.daemon.serve import answering, listening
 from sandbox_skills.daemon.working.daemon import opened_daemon
 from sandbox_skills.settings import Settings
 
@@ -53,6 +54,13 @@ class Host:
             transport=transport, base_url="http://daemon.test", headers=headers
         ) as client:
             yield client
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncGenerator[str]:
+        """Answers at a port of the loopback, for what a client in the same process cannot do; gives the address."""
+        with listening("127.0.0.1", 0) as sock:
+            async with answering(self.daemon, sock):
+                yield f"127.0.0.1:{sock.getsockname()[1]}"
 
 
 def host_settings(tmp_path: Path, **given: object) -> Settings:

@@ -42,10 +42,10 @@ async def serve(settings: Settings, announce: Callable[[str, str | None], None])
     for an address that cannot be had, or that others reach while nobody has a key; DatabaseError.
     """
     chosen = settings.daemon
-    with _listening(chosen.host, chosen.port) as sock:
+    with listening(chosen.host, chosen.port) as sock:
         async with opened_daemon(settings) as daemon:
             key = await _key(daemon, chosen.host)
-            async with _served(daemon, sock), _signals() as told:
+            async with answering(daemon, sock), _signals() as told:
                 announce(_address(chosen.host, sock), key)
                 await told.first.wait()
                 await _drained(daemon, told.second, chosen.drain_seconds)
@@ -112,7 +112,7 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def _served(daemon: Daemon, sock: socket.socket) -> AsyncGenerator[None]:
+async def answering(daemon: Daemon, sock: socket.socket) -> AsyncGenerator[None]:
     """Answers requests while the block lasts."""
     app = create_app(daemon)
     app.mount("/ui", dashboard(daemon))
@@ -138,7 +138,7 @@ async def _ended(serving: asyncio.Future[None]) -> None:
 
 
 @contextmanager
-def _listening(host: str, port: int) -> Generator[socket.socket]:
+def listening(host: str, port: int) -> Generator[socket.socket]:
     """Gives a socket that listens; raises SettingsError."""
     try:
         family, *_, address = socket.getaddrinfo(

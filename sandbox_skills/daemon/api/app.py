@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from sandbox_skills.daemon.api import admin, run_events, runs, server
+from sandbox_skills.daemon.api import admin, artifacts, run_events, run_io, runs, server, sessions
 from sandbox_skills.daemon.api.body_limits import BodyLimits, BoundedBodies
 from sandbox_skills.daemon.api.event_values import EventTold
 from sandbox_skills.daemon.api.problems import PROBLEM_RESPONSES, Problem, Unforeseen, install_problems
@@ -20,7 +20,15 @@ if TYPE_CHECKING:
 
     from sandbox_skills.daemon.working.daemon import Daemon
 
-ROUTERS = (runs.router, run_events.router, admin.router, server.router)
+ROUTERS = (
+    runs.router,
+    run_events.router,
+    run_io.router,
+    sessions.router,
+    artifacts.router,
+    admin.router,
+    server.router,
+)
 
 DESCRIPTION = """Runs Agent Skills that nobody has to trust, in sandboxes without a network.
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from sandbox_skills.daemon.dispatch.base import EventLog, RunQueue
     from sandbox_skills.daemon.service.run_order import RunOrder
+    from sandbox_skills.daemon.service.sessions import SessionService
     from sandbox_skills.daemon.service.skills import SkillService
-    from sandbox_skills.daemon.service.workspaces import Workspaces
     from sandbox_skills.daemon.truth.run import IdempotencyKey, Run, RunEvent
     from sandbox_skills.daemon.truth.runs import Runs
 
@@ -46,7 +46,7 @@ class RunService:
     events: EventLog
     kept: Runs
     skills: SkillService
-    workspaces: Workspaces
+    sessions: SessionService
     engine: str
     longest_wait: float
 
@@ -67,7 +67,7 @@ class RunService:
             raise InputError(f"this server has no engine {order.engine!r}", hint=f"it has {self.engine}")
         skill = await self._skill(order, tenant=tenant)
         if order.session_id is not None:
-            await self.workspaces.check(order.session_id, tenant=tenant)
+            await self.sessions.check(order.session_id, tenant=tenant)
         new = NewRun(
             tenant_id=tenant,
             request=order.kept(),

@@ -22,16 +22,18 @@ from sandbox_skills.daemon.errors import DrainingError
 from sandbox_skills.daemon.service.admin import AdminService
 from sandbox_skills.daemon.service.kept_skills import KeptSkills
 from sandbox_skills.daemon.service.runs import RunService
+from sandbox_skills.daemon.service.session_files import SessionFiles
+from sandbox_skills.daemon.service.sessions import SessionService
 from sandbox_skills.daemon.service.skill_folders import SkillFolders
 from sandbox_skills.daemon.service.skills import SkillService
 from sandbox_skills.daemon.service.talks import Talks
 from sandbox_skills.daemon.service.tenant_skills import ServerSkills, demanding
-from sandbox_skills.daemon.service.workspaces import Workspaces
 from sandbox_skills.daemon.truth.database import DATABASE_FILE, opened_database
 from sandbox_skills.daemon.truth.ids import new_id
 from sandbox_skills.daemon.truth.keys import Keys
 from sandbox_skills.daemon.truth.retention import DAY_SECONDS, RecordAges
 from sandbox_skills.daemon.truth.runs import Runs
+from sandbox_skills.daemon.truth.sessions import Sessions
 from sandbox_skills.daemon.truth.tenants import Tenants
 from sandbox_skills.daemon.working.execution import SkillExecution
 from sandbox_skills.daemon.working.metrics import Metrics
@@ -47,6 +49,7 @@ from sandbox_skills.wiring.tools import TOOLSETS, offered_skills, skill_runs
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+    from sandbox_skills.artifacts import ArtifactStore
     from sandbox_skills.daemon.dispatch.base import EventLog, NodeRegistry, RunQueue
     from sandbox_skills.daemon.truth.database import Database
     from sandbox_skills.settings import Settings
@@ -56,6 +59,9 @@ FIRST_TENANT = "admin"
 
 NOBODY = "nobody"
 """A tenant that has nothing: ids of tenants are no words."""
+
+TIDY_SECONDS = 5.0
+"""Between two looks at sessions whose time is over, or whose box has gone."""
 
 CHECK_SECONDS = 5.0
 """How long a part may take to say that it is well: those who ask give up after ten."""
@@ -75,7 +81,9 @@ class Daemon:
     nodes: NodeRegistry
     runs: RunService
     skills: SkillService
-    workspaces: Workspaces
+    sessions: SessionService
+    files: SessionFiles
+    artifacts: ArtifactStore
     talks: Talks
     worker: Worker
     metrics: Metrics
@@ -98,13 +106,13 @@ class Daemon:
     async def drain(self, seconds: float) -> None:
         """Takes nothing new, gives what is under way that time to end, and cancels the rest."""
         await self.worker.drain(seconds)
+        await self.sessions.park()
 
     async def checks(self) -> dict[str, str]:
         """Returns `ok` for each part that is well, else what is wrong with it."""
-        store = artifact_store(self.settings)
         return {
             "engine": await _told(self.live.engine.probe()),
-            "store": await _told(store.usage(tenant=NOBODY)),
+            "store": await _told(self.artifacts.usage(tenant=NOBODY)),
             "database": await _told(self.queue.depth()),
         }
 
@@ -119,7 +127,7 @@ class Daemon:
             "guarantees": sorted(map(str, self.live.manager.spec.needs)),
             "toolsets": list(TOOLSETS),
             "limits": limits,
-            "features": ["runs", "events", "interactive", "idempotency"],
+            "features": ["runs", "events", "interactive", "idempotency", "sessions", "artifacts"],
         }
 
 
@@ -159,9 +167,9 @@ def _jobs(daemon: Daemon) -> dict[str, Every]:
         events=settings.daemon.event_days * DAY_SECONDS,
         sessions=settings.daemon.run_days * DAY_SECONDS,
     )
-    store = artifact_store(settings)
     kept = settings.artifact_retention()
-    return retention_jobs(daemon.database, daemon.queue, store, ages=ages, artifacts=kept)
+    jobs = retention_jobs(daemon.database, daemon.queue, daemon.artifacts, ages=ages, artifacts=kept)
+    return {**jobs, "sessions": Every(TIDY_SECONDS, daemon.sessions.tidy)}
 
 
 def _daemon(settings: Settings, live: Live, database: Database) -> Daemon:
@@ -173,11 +181,13 @@ def _daemon(settings: Settings, live: Live, database: Database) -> Daemon:
     source, talks = catalog(settings), Talks()
     folders = SkillFolders(settings.data_dir / "tenant-skills")
     skills = SkillService(database, KeptSkills(database, folders, ServerSkills(source)))
-    workspaces = Workspaces()
+    sessions = SessionService(
+        Sessions(database), tenants, live.sessions, node=node.id, folder=settings.data_dir / "sessions"
+    )
     offered = offered_skills(settings, source, tenant=FIRST_TENANT)
     metrics = Metrics()
     demanded = demanding(trust(settings).demanded)
-    work = SkillExecution(live, skill_runs(live, offered), skills, demanded, tenants, workspaces, talks)
+    work = SkillExecution(live, skill_runs(live, offered), skills, demanded, tenants, sessions, talks)
     return Daemon(
         settings=settings,
         live=live,
@@ -188,10 +198,12 @@ def _daemon(settings: Settings, live: Live, database: Database) -> Daemon:
         events=events,
         nodes=nodes,
         runs=RunService(
-            queue, events, Runs(database), skills, workspaces, settings.engine, settings.daemon.wait_seconds
+            queue, events, Runs(database), skills, sessions, settings.engine, settings.daemon.wait_seconds
         ),
         skills=skills,
-        workspaces=workspaces,
+        sessions=sessions,
+        files=SessionFiles(sessions, settings.daemon.file_bytes),
+        artifacts=artifact_store(settings),
         talks=talks,
         worker=Worker(
             queue, nodes, metrics.counted(work), node=node, lease_seconds=settings.daemon.lease_seconds

@@ -18,9 +18,9 @@ from sandbox_skills.policy import RunLimits
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+    from sandbox_skills.daemon.service.sessions import SessionService
     from sandbox_skills.daemon.service.skills import OpenedSkill, SkillService
     from sandbox_skills.daemon.service.talks import Talks
-    from sandbox_skills.daemon.service.workspaces import Workspaces
     from sandbox_skills.daemon.truth.run import Finished, Run
     from sandbox_skills.daemon.truth.tenants import Tenant, Tenants
     from sandbox_skills.engines.base import OutputSink
@@ -45,7 +45,7 @@ class SkillExecution:
     skills: SkillService
     demanded: Demand
     tenants: Tenants
-    workspaces: Workspaces
+    sessions: SessionService
     talks: Talks
 
     async def __call__(self, run: Run, sink: OutputSink) -> Finished:
@@ -91,7 +91,7 @@ class SkillExecution:
     async def _session(self, run: Run) -> AsyncGenerator[LiveSession | Session]:
         """Gives the workspace of a run: one that lasts, or one of its own."""
         if run.session_id is not None:
-            yield await self.workspaces.opened(run.session_id, tenant=run.tenant_id)
+            yield await self.sessions.opened(run.session_id, tenant=run.tenant_id)
             return
         async with self.live.manager.session(tenant=run.tenant_id, name=run.id) as session:
             yield session

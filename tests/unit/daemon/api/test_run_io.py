@@ -1,0 +1,124 @@
+"""Programs that are talked to over a WebSocket, on a real socket."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+
+from tests.daemon_host import opened_host
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    import httpx
+
+    from tests.daemon_host import Host
+
+pytestmark = pytest.mark.anyio
+
+CAT = {"skill": "greeter", "argv": ["cat"], "interactive": True}
+
+
+@pytest.fixture
+async def host(tmp_path: Path) -> AsyncIterator[Host]:
+    async with opened_host(tmp_path) as host:
+        yield host
+
+
+@pytest.fixture
+async def key(host: Host) -> str:
+    return await host.tenant("acme")
+
+
+@pytest.fixture
+async def client(host: Host, key: str) -> AsyncIterator[httpx.AsyncClient]:
+    async with host.client(key) as client:
+        yield client
+
+
+@pytest.fixture
+async def address(host: Host) -> AsyncIterator[str]:
+    async with host.serving() as address:
+        yield address
+
+
+def talk(address: str, run_id: str, key: str) -> Any:  # noqa: ANN401  # websockets' own awaitable
+    headers = {"Authorization": f"Bearer {key}"}
+    return connect(f"ws://{address}/v1/runs/{run_id}/io", additional_headers=headers, proxy=None)
+
+
+async def run_id_of(client: httpx.AsyncClient, order: dict[str, Any]) -> str:
+    return str((await client.post("/v1/runs", json=order)).json()["id"])
+
+
+async def test_input_goes_in_and_output_comes_out_until_the_end(
+    client: httpx.AsyncClient, address: str, key: str
+) -> None:
+    run_id = await run_id_of(client, CAT)
+    async with talk(address, run_id, key) as socket:
+        await socket.send(b"hello\n")
+        assert await socket.recv() == b"hello\n"
+        await socket.send(json.dumps({"eof": True}))
+        assert json.loads(await socket.recv()) == {"outcome": {"type": "exited", "code": 0}}
+    run = (await client.get(f"/v1/runs/{run_id}", params={"wait": 10})).json()
+    assert run["result"]["stdout"] == "hello\n"
+
+
+async def test_hanging_up_ends_nothing(client: httpx.AsyncClient, address: str, key: str) -> None:
+    run_id = await run_id_of(client, CAT)
+    async with talk(address, run_id, key) as socket:
+        await socket.send(b"one\n")
+        assert await socket.recv() == b"one\n"
+    async with talk(address, run_id, key) as socket:
+        assert await socket.recv() == b"one\n"
+        await socket.send(b"two\n")
+        assert await socket.recv() == b"two\n"
+        await socket.send(json.dumps({"eof": True}))
+        await socket.recv()
+
+
+async def test_a_terminal_has_the_size_it_is_given(client: httpx.AsyncClient, address: str, key: str) -> None:
+    run_id = await run_id_of(client, {**CAT, "tty": {"rows": 10, "cols": 20}})
+    async with talk(address, run_id, key) as socket:
+        await socket.send(json.dumps({"resize": [100, 40]}))
+        await socket.send(b"x\x04")
+        while isinstance(frame := await socket.recv(), bytes):
+            pass
+        assert json.loads(frame)["outcome"]["type"] == "exited"
+
+
+async def test_a_frame_that_is_not_understood_is_told(
+    client: httpx.AsyncClient, address: str, key: str
+) -> None:
+    run_id = await run_id_of(client, CAT)
+    async with talk(address, run_id, key) as socket:
+        await socket.send('{"nonsense": 1}')
+        assert json.loads(await socket.recv())["error"]["code"] == "command_invalid"
+    await client.post(f"/v1/runs/{run_id}/cancel")
+    run = (await client.get(f"/v1/runs/{run_id}", params={"wait": 10})).json()
+    assert run["outcome"] == {"type": "stopped", "reason": "cancelled"}
+
+
+async def test_who_may_not_talk_hears_why(
+    host: Host, client: httpx.AsyncClient, address: str, key: str
+) -> None:
+    run_id = await run_id_of(client, CAT)
+    done = await run_id_of(client, {**CAT, "interactive": False})
+    other = await host.tenant("other")
+    cases = (
+        (run_id, "ssk_no", 401),
+        (run_id, other, 404),
+        ("01JDZ6V7Z3M9QHTR4W8YB2C5KD", key, 404),
+        (done, key, 409),
+    )
+    for run, token, status in cases:
+        with pytest.raises(InvalidStatus) as caught:
+            async with talk(address, run, token):
+                pass
+        assert caught.value.response.status_code == status
+        assert json.loads(caught.value.response.body or b"")["status"] == status
