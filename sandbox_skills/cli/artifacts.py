@@ -189,7 +189,7 @@ async def fetched(
 ) -> Artifact:
     """Writes an artifact to a file, or to stdout, and returns it; raises OutputError where it cannot be written."""
     async with store.open(name, version, tenant=LOCAL_TENANT) as reader:
-        with _standard_output() if output is None else _new_file(output, force=force) as file:
+        with standard_output() if output is None else new_file(output, force=force) as file:
             async with aclosing(reader.chunks()) as chunks:
                 async for chunk in chunks:
                     file.write(chunk)
@@ -197,7 +197,8 @@ async def fetched(
 
 
 @contextmanager
-def _standard_output() -> Generator[BinaryIO]:
+def standard_output() -> Generator[BinaryIO]:
+    """Gives stdout for bytes; raises OutputClosedError where nobody reads it."""
     try:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -206,7 +207,7 @@ def _standard_output() -> Generator[BinaryIO]:
 
 
 @contextmanager
-def _new_file(path: Path, *, force: bool) -> Generator[BinaryIO]:
+def new_file(path: Path, *, force: bool) -> Generator[BinaryIO]:
     """Gives a file that appears at `path` when the block ends well; one that is there stays, unless by `force`.
 
     A link at `path` is never followed: with `force` it is what gets replaced.

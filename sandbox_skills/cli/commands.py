@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sandbox_skills.cli.admin_commands import audit, keys, tenants
 from sandbox_skills.cli.artifact_commands import artifacts
 from sandbox_skills.cli.ci_commands import ci_commands
 from sandbox_skills.cli.options import (
@@ -215,6 +216,9 @@ def status(context: typer.Context, target: TargetOption = None, as_json: JsonOpt
 
 app.add_typer(image, name="image")
 app.add_typer(artifacts, name="artifacts")
+app.add_typer(tenants, name="tenants")
+app.add_typer(keys, name="keys")
+app.add_typer(audit, name="audit")
 app.add_typer(tool_commands)
 app.add_typer(ci_commands)
 

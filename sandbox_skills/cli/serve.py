@@ -36,12 +36,17 @@ class ServeOptions:
     port: int | None = None
 
 
-def serve(options: GlobalOptions, wanted: ServeOptions) -> int:
-    """Serves until it is stopped. Raises SettingsError."""
+def check_installed() -> None:
+    """Raises SettingsError where something of the extra is missing, which every command of the daemon needs."""
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         raise SettingsError(
             f"not installed: {', '.join(missing)}", hint="pip install 'sandbox-skills[serve]'"
         )
+
+
+def serve(options: GlobalOptions, wanted: ServeOptions) -> int:
+    """Serves until it is stopped. Raises SettingsError."""
+    check_installed()
     port = None if wanted.port is None else str(wanted.port)
     settings = options.settings({"daemon.host": wanted.host, "daemon.port": port})
     import uvloop  # noqa: PLC0415  # only the extra brings it

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
@@ -39,6 +39,10 @@ class Tenant:
     policy: Mapping[str, Any]
     created_at: float
     disabled_at: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the one spelling of a tenant, for JSON."""
+        return asdict(self)
 
 
 class Tenants:
