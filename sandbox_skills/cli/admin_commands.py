@@ -24,7 +24,7 @@ audit = typer.Typer(help="Check or print what was done on the daemon here.")
 @takes_global_options
 def create_tenant(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="1 to 63 characters of a-z, 0-9 and -.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Characters of a-z, 0-9 and -, at most 63.")],
     limit: Annotated[
         list[str] | None,
         typer.Option(
