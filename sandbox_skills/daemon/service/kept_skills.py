@@ -13,7 +13,7 @@ from anyio import to_thread
 from sandbox_skills.daemon.service.tenant_skills import TenantSkills, uploaded_spec
 from sandbox_skills.daemon.truth.skills import kept_digests, latest_versions
 from sandbox_skills.engines.cancellation import finish
-from sandbox_skills.errors import EngineError
+from sandbox_skills.errors import EngineError, SkillNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
@@ -58,14 +58,14 @@ class KeptSkills:
         await _disk(partial(self.folders.add, taken, tenant=tenant))
 
     @asynccontextmanager
-    async def opened(self, version: SkillVersion, *, tenant: str) -> AsyncGenerator[SkillSpec]:
-        """Gives a version whose folder is not removed meanwhile, whoever deletes it; raises EngineError."""
-        key = (tenant, version.digest)
+    async def opened(self, digest: str, *, tenant: str) -> AsyncGenerator[SkillSpec]:
+        """Gives a content whose folder is not removed meanwhile, whoever deletes it; raises SkillNotFoundError."""
+        key = (tenant, digest)
         self._held[key] += 1
         try:
-            spec = await to_thread.run_sync(self._spec, version, tenant)
+            spec = await to_thread.run_sync(self._spec, digest, tenant)
             if spec is None:
-                raise EngineError(f"the files of {version.name!r}, version {version.version}, are gone")
+                raise SkillNotFoundError("the files of this version of the skill are gone")
             yield spec
         finally:
             self._held[key] -= 1
@@ -100,12 +100,12 @@ class KeptSkills:
         return known
 
     def _specs(self, versions: Sequence[SkillVersion], tenant: str) -> list[SkillSpec]:
-        found = (self._spec(version, tenant) for version in versions)
+        found = (self._spec(version.digest, tenant) for version in versions)
         return [spec for spec in found if spec is not None]
 
-    def _spec(self, version: SkillVersion, tenant: str) -> SkillSpec | None:
-        folder = self.folders.find(version.digest, tenant=tenant)
-        return None if folder is None else uploaded_spec(folder, version.digest)
+    def _spec(self, digest: str, tenant: str) -> SkillSpec | None:
+        folder = self.folders.find(digest, tenant=tenant)
+        return None if folder is None else uploaded_spec(folder, digest)
 
 
 async def _disk(work: Callable[[], object]) -> None:

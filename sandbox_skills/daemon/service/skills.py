@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, TypeVar
 from anyio import CapacityLimiter, to_thread
 
 from sandbox_skills.catalog import create_skill_registry
+from sandbox_skills.daemon.access.limits import tenant_limits
 from sandbox_skills.daemon.errors import SkillReadOnlyError
 from sandbox_skills.daemon.service.skill_upload import judged, report_on, taken_from
+from sandbox_skills.daemon.truth import audit
+from sandbox_skills.daemon.truth.audit import Deed
 from sandbox_skills.daemon.truth.changes import Change
 from sandbox_skills.daemon.truth.skills import (
     NewVersion,
@@ -26,6 +29,7 @@ from sandbox_skills.daemon.truth.skills import (
     version_of,
     versions_of,
 )
+from sandbox_skills.daemon.truth.tenants import found as row_of
 from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.errors import SkillNotFoundError
 from sandbox_skills.install.limits import FetchLimits
@@ -33,11 +37,14 @@ from sandbox_skills.install.limits import FetchLimits
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
+    from sqlalchemy.orm import Session
+
     from sandbox_skills.catalog import SkillSpec
     from sandbox_skills.daemon.service.kept_skills import KeptSkills
     from sandbox_skills.daemon.service.skill_upload import Upload
     from sandbox_skills.daemon.service.tenant_skills import TenantSkills
     from sandbox_skills.daemon.truth.database import Database
+    from sandbox_skills.daemon.truth.run import SkillRef
     from sandbox_skills.daemon.truth.skills import SkillVersion
     from sandbox_skills.install.taking import Taken
     from sandbox_skills.install.validate import Report
@@ -82,7 +89,7 @@ class SkillService:
         self.limits = limits or FetchLimits()
         self._database = database
         self.kept = kept
-        self._quota = quota or SkillQuota()
+        self._quota = quota
         self._receiving: defaultdict[str, asyncio.Semaphore] = defaultdict(
             partial(asyncio.Semaphore, UPLOADS_OF_TENANT)
         )
@@ -103,7 +110,9 @@ class SkillService:
                 # In a thread, as there may be ten thousand files, and to its end, whoever is cancelled.
                 await finish(asyncio.to_thread(stack.__exit__, *sys.exc_info()))
 
-    async def add(self, upload: Upload, incoming: Path, *, tenant: str) -> tuple[SkillVersion, bool]:
+    async def add(
+        self, upload: Upload, incoming: Path, *, tenant: str, actor: str
+    ) -> tuple[SkillVersion, bool]:
         """Makes an upload the latest version of its skill; returns it, and whether it is new.
 
         What the latest version holds already is not added again. Raises as `taken_from` does, SkillReadOnlyError for a
@@ -117,7 +126,7 @@ class SkillService:
             )
         report = await self._done(partial(report_on, taken))
         new = _new_version(taken, report)
-        add = partial(add_version, new=new, tenant_id=tenant, now=self._database.clock(), quota=self._quota)
+        add = partial(self._added, new, tenant, actor)
         async with self.kept.changing(tenant=tenant):
             # First the content, then the word that it is there: what a crash leaves in between is swept.
             await self.kept.place(taken, tenant=tenant)
@@ -173,19 +182,47 @@ class SkillService:
             yield OpenedSkill(entry.spec, await to_thread.run_sync(_resolved, entry.spec), None)
             return
         found = await self.version(name, version, tenant=tenant)
-        async with self.kept.opened(found, tenant=tenant) as spec:
+        async with self.kept.opened(found.digest, tenant=tenant) as spec:
             yield OpenedSkill(spec, await to_thread.run_sync(_resolved, spec), found)
 
-    async def delete(self, name: str, version: int | None = None, *, tenant: str) -> None:
+    @asynccontextmanager
+    async def accepted(self, skill: SkillRef, *, tenant: str) -> AsyncGenerator[OpenedSkill]:
+        """Gives the skill of a run that was accepted, in the version that it was accepted with: also a deleted one.
+
+        Raises SkillNotFoundError.
+        """
+        if skill.digest and skill.version:
+            async with self.kept.opened(skill.digest, tenant=tenant) as spec:
+                yield OpenedSkill(spec, await to_thread.run_sync(_resolved, spec), None)
+        else:
+            async with self.opened(skill.name, None, tenant=tenant) as opened:
+                yield opened
+
+    async def delete(self, name: str, version: int | None = None, *, tenant: str, actor: str) -> None:
         """Deletes a version of an uploaded skill, or all of it. Runs that were accepted before still find it.
 
         Raises SkillNotFoundError, SkillReadOnlyError for one of the server's.
         """
         own = await self._own_name(name, tenant=tenant)
-        now = self._database.clock()
-        delete = partial(delete_version, name=own, version=version, tenant_id=tenant, now=now)
+        delete = partial(self._deleted, own, version, tenant, actor)
         async with self.kept.changing(tenant=tenant):
             await finish(self._database.write(Change.SKILL_DELETE, delete))
+
+    def _added(self, new: NewVersion, tenant: str, actor: str, session: Session) -> tuple[SkillVersion, bool]:
+        now = self._database.clock()
+        quota = self._quota or _quota(session, tenant)
+        version, is_new = add_version(session, new, tenant_id=tenant, now=now, quota=quota)
+        if is_new:
+            told = {"version": version.version, "digest": version.digest}
+            deed = Deed(actor, "skill.add", f"skill:{version.name}", tenant, told)
+            audit.append(session, deed, at=now)
+        return version, is_new
+
+    def _deleted(self, name: str, version: int | None, tenant: str, actor: str, session: Session) -> None:
+        now = self._database.clock()
+        delete_version(session, name, version, tenant_id=tenant, now=now)
+        deed = Deed(actor, "skill.delete", f"skill:{name}", tenant, {"version": version})
+        audit.append(session, deed, at=now)
 
     async def _done(self, work: Callable[[], T]) -> T:
         """Does blocking work on an upload, to its end: nothing is to write where files are being removed."""
@@ -208,6 +245,10 @@ def _new_version(taken: Taken, report: Report) -> NewVersion:
         files=taken.files,
         diagnostics=[finding.as_dict() for finding in report.findings],
     )
+
+
+def _quota(session: Session, tenant: str) -> SkillQuota:
+    return SkillQuota(bytes=tenant_limits(row_of(session, tenant).limits).skill_bytes)
 
 
 def _required(skills: TenantSkills, name: str) -> SkillSpec:

@@ -55,8 +55,7 @@ class SkillExecution:
         """
         order = RunOrder.model_validate(run.request)
         tenant = await self.tenants.get(run.tenant_id)
-        version = int(run.skill.version) if run.skill.version else None
-        async with self.skills.opened(run.skill.name, version, tenant=tenant.id) as skill:
+        async with self.skills.accepted(run.skill, tenant=tenant.id) as skill:
             request = self._judged(order, skill, tenant)
             return finished(await self._run(run, order, skill, request, sink))
 

@@ -21,6 +21,7 @@ from sandbox_skills.daemon.service.tenant_skills import ServerSkills
 from sandbox_skills.daemon.truth.changes import Change
 from sandbox_skills.daemon.truth.database import opened_database
 from sandbox_skills.daemon.truth.ids import new_id
+from sandbox_skills.daemon.truth.run import SkillRef
 from sandbox_skills.daemon.truth.skills import SkillQuota
 from sandbox_skills.daemon.truth.tables import RunRow, TenantRow
 from sandbox_skills.errors import QuotaError, SkillLoadError, SkillNotFoundError, SourceError
@@ -70,9 +71,9 @@ def _tenant(session: Session, *, tenant: str, name: str) -> None:
 
 async def sent(service: SkillService, tenant: str = A, **files: str) -> tuple[SkillVersion, bool]:
     async with service.receiving(tenant=tenant) as incoming:
-        return await service.add(
-            Upload(archive=packed(incoming / "sent.zip", files)), incoming, tenant=tenant
-        )
+        upload = Upload(archive=packed(incoming / "sent.zip", files))
+        upload = Upload(archive=packed(incoming / "sent.zip", files))
+        return await service.add(upload, incoming, tenant=tenant, actor="test")
 
 
 def packed(path: Path, files: dict[str, str]) -> Path:
@@ -111,7 +112,7 @@ async def test_a_tenant_has_its_own_skills_and_those_of_the_server(tmp_path: Pat
         with pytest.raises(SkillNotFoundError):
             await service.version("sums", 1, tenant=B)
         with pytest.raises(SkillNotFoundError):
-            await service.delete("sums", tenant=B)
+            await service.delete("sums", tenant=B, actor="test")
         with pytest.raises(SkillNotFoundError) as near:
             await service.get("sms", tenant=A)
         assert near.value.near == ("sums",)
@@ -122,7 +123,7 @@ async def test_the_server_s_skills_keep_their_names_and_stay(tmp_path: Path) -> 
         with pytest.raises(SkillReadOnlyError):
             await sent(service, SKILL__md=skill_text("pdf"))
         with pytest.raises(SkillReadOnlyError):
-            await service.delete("pdf", tenant=A)
+            await service.delete("pdf", tenant=A, actor="test")
         assert await service.versions("pdf", tenant=A) == []
         async with service.opened("pdf", None, tenant=A) as opened:
             assert (opened.folder / "SKILL.md").exists()
@@ -145,12 +146,12 @@ async def test_deleted_versions_are_gone_and_their_numbers_are_not_given_again(t
     async with opened_service(tmp_path) as (service, _):
         first, _ = await sent(service, SKILL__md=skill_text())
         second, _ = await sent(service, SKILL__md=skill_text(words="2"))
-        await service.delete("sums", 2, tenant=A)
+        await service.delete("sums", 2, tenant=A, actor="test")
         assert (await service.version("sums", None, tenant=A)).version == 1
         assert lying(tmp_path) == {first.digest}
         with pytest.raises(SkillNotFoundError, match="in version 2"):
-            await service.delete("sums", 2, tenant=A)
-        await service.delete("sums", tenant=A)
+            await service.delete("sums", 2, tenant=A, actor="test")
+        await service.delete("sums", tenant=A, actor="test")
         assert lying(tmp_path) == set()
         with pytest.raises(SkillNotFoundError):
             await service.get("sums", tenant=A)
@@ -162,13 +163,17 @@ async def test_a_content_stays_while_somebody_reads_it_and_while_a_run_waits_for
     async with opened_service(tmp_path) as (service, database):
         version, _ = await sent(service, SKILL__md=skill_text())
         async with service.opened("sums", 1, tenant=A) as opened:
-            await service.delete("sums", tenant=A)
+            await service.delete("sums", tenant=A, actor="test")
             assert (opened.folder / "SKILL.md").read_text() == skill_text()
         assert lying(tmp_path) == set()
         version, _ = await sent(service, SKILL__md=skill_text())
         run = run_of(version)
         await database.write(Change.RUN_SUBMIT, lambda session: session.add(run))
-        await service.delete("sums", tenant=A)
+        await service.delete("sums", tenant=A, actor="test")
+        assert lying(tmp_path) == {version.digest}
+        ref = SkillRef(version.name, str(version.version), version.digest, "tenant")
+        async with service.accepted(ref, tenant=A) as opened:
+            assert (opened.folder / "SKILL.md").read_text() == skill_text()
         assert lying(tmp_path) == {version.digest}
         await database.write(Change.RUN_COMPLETE, lambda session: _finish(session, run.id))
         await service.kept.collect_all()

@@ -81,7 +81,7 @@ class World:
             path = incoming / "sent"
             path.write_text(f"---\nname: {name}\ndescription: Adds.\n---\nAdd {name}.\n", encoding="utf-8")
             upload = Upload(files=(ReceivedFile("SKILL.md", path),))
-            await self.skills.add(upload, incoming, tenant=tenant)
+            await self.skills.add(upload, incoming, tenant=tenant, actor="test")
 
 
 @asynccontextmanager
@@ -122,7 +122,7 @@ async def test_a_tenant_is_offered_its_own_skills_and_the_server_s_as_they_are_n
             await world.send(world.a, "sums")
         (refused,) = (await world.tools.call([CALLS["mcp"]], "mcp", tenant=world.b)).results
         assert refused["isError"] is True
-        await world.skills.delete("sums", tenant=world.a)
+        await world.skills.delete("sums", tenant=world.a, actor="test")
         assert "sums" not in (await world.tools.offer("mcp", tenant=world.a)).prompt
 
 
