@@ -21,7 +21,7 @@ from sandbox_skills.toolsets.wire_formats import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
     from contextlib import AbstractAsyncContextManager
 
     from sandbox_skills.catalog.manifest_json import JsonObject, JsonValue
@@ -131,7 +131,7 @@ class SkillsProvider:
         calls: Iterable[object],
         wire_format: WireFormat = "responses",
         *,
-        approved: Collection[str] = (),
+        approved: Container[str] = (),
     ) -> list[JsonObject]:
         """Answers calls at the same time and returns the items to send back, in call order.
 

@@ -7,8 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from starlette.routing import Route
 
-from sandbox_skills.daemon.api import admin, artifacts, run_events, run_io, runs, server, sessions
+from sandbox_skills.daemon.api import (
+    admin,
+    artifacts,
+    mcp,
+    run_events,
+    run_io,
+    runs,
+    server,
+    sessions,
+    skills,
+    tools,
+)
 from sandbox_skills.daemon.api.body_limits import BodyLimits, BoundedBodies
 from sandbox_skills.daemon.api.event_values import EventTold
 from sandbox_skills.daemon.api.problems import PROBLEM_RESPONSES, Problem, Unforeseen, install_problems
@@ -21,11 +33,13 @@ if TYPE_CHECKING:
     from sandbox_skills.daemon.working.daemon import Daemon
 
 ROUTERS = (
+    skills.router,
     runs.router,
     run_events.router,
     run_io.router,
     sessions.router,
     artifacts.router,
+    tools.router,
     admin.router,
     server.router,
 )
@@ -51,6 +65,7 @@ def create_app(daemon: Daemon) -> FastAPI:
     app.state.daemon = daemon
     for router in ROUTERS:
         app.include_router(router)
+    app.router.routes.append(Route(mcp.PATH, mcp.McpEndpoint(daemon), include_in_schema=False))
     install_problems(app)
     chosen = daemon.settings.daemon
     limits = BodyLimits(plain=chosen.body_bytes, upload=chosen.upload_bytes, file=chosen.file_bytes)

@@ -1,100 +1,35 @@
-"""MCP at `/mcp`: one server for each tenant, with the tools, skills and artifacts of that tenant, by the same keys."""
+"""MCP at `/mcp`, by the same keys as everything else: a key's tenant is all that its client sees."""
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
-from anyio import to_thread
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from starlette.datastructures import Headers
 
-from sandbox_skills.mcp.resources import Resources
-from sandbox_skills.mcp.server import SkillServer
-from sandbox_skills.wiring import artifact_store
+from sandbox_skills.daemon.access.scopes import Scope
+from sandbox_skills.daemon.api.auth import identified, token_in
+from sandbox_skills.daemon.errors import DrainingError
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Receive, Send
+    from starlette.types import Scope as Connection
 
-    from sandbox_skills.daemon.service.tenant_tools import TenantTools
-    from sandbox_skills.daemon.service.tools import ToolService
-    from sandbox_skills.settings import Settings
+    from sandbox_skills.daemon.working.daemon import Daemon
 
-SESSIONS = 200
-"""Of one tenant's clients at a time: each holds a few kilobytes, and a client that lost its own makes another."""
-
-IDLE_SECONDS = 1_800.0
-"""After which a session without a request is over: its client begins a new one, and its files have gone anyhow."""
+PATH = "/mcp"
 
 
 @dataclass(frozen=True, slots=True)
-class _Serving:
-    """The server of one tenant while it serves; `over` ends it."""
+class McpEndpoint:
+    """An ASGI application: who asks is found out, then the tenant's own server answers."""
 
-    tools: TenantTools
-    manager: StreamableHTTPSessionManager
-    over: asyncio.Event
-    task: asyncio.Task[None]
+    daemon: Daemon
 
-
-class McpServers:
-    """Serves tenants over MCP while it is entered; each one's server is made at its first request."""
-
-    def __init__(self, settings: Settings, tools: ToolService) -> None:
-        self._settings = settings
-        self._tools = tools
-        self._serving: dict[str, _Serving] = {}
-        self._locks: dict[str, asyncio.Lock] = {}
-
-    async def handle(self, tenant: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request of a tenant."""
-        serving = await self._server(tenant)
-        await serving.manager.handle_request(scope, receive, send)
-
-    async def aclose(self) -> None:
-        """Ends every session."""
-        for tenant in list(self._serving):
-            await self._end(tenant)
-
-    async def _server(self, tenant: str) -> _Serving:
-        tools = await self._tools.tools_of(tenant)
-        async with self._locks.setdefault(tenant, asyncio.Lock()):
-            serving = self._serving.get(tenant)
-            if serving is not None and (serving.tools is not tools or serving.task.done()):
-                # An admin has changed what the tenant may: its sessions begin anew.
-                await self._end(tenant)
-                serving = None
-            if serving is None:
-                serving = self._serving[tenant] = await self._begin(tools, tenant)
-            return serving
-
-    async def _begin(self, tools: TenantTools, tenant: str) -> _Serving:
-        toolbox = await to_thread.run_sync(tools.toolbox)
-        resources = Resources(tools.offered, artifact_store(self._settings), tenant)
-        server = SkillServer(toolbox, resources, tenant, partial(self._tools.slot, tenant))
-        mcp = await to_thread.run_sync(server.server)
-        manager = StreamableHTTPSessionManager(mcp, session_idle_timeout=IDLE_SECONDS, max_sessions=SESSIONS)
-        begun, over = asyncio.Event(), asyncio.Event()
-
-        async def serve() -> None:
-            async with AsyncExitStack() as stack:
-                await stack.enter_async_context(manager.run())
-                await stack.enter_async_context(server.watching())
-                begun.set()
-                await over.wait()
-
-        # A task of its own: what it enters must be left where it was entered, and requests come and go.
-        task = asyncio.create_task(serve(), name=f"mcp of {tenant}")
-        waiting = asyncio.create_task(begun.wait())
-        await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        if task.done():
-            task.result()
-        return _Serving(tools, manager, over, task)
-
-    async def _end(self, tenant: str) -> None:
-        if serving := self._serving.pop(tenant, None):
-            serving.over.set()
-            await asyncio.wait([serving.task])
+    async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
+        """Answers one request; raises KeyInvalidError, ScopeError, DrainingError."""
+        who = await identified(self.daemon, token_in(Headers(scope=scope)))
+        who.need(Scope.RUN)
+        if self.daemon.draining:
+            raise DrainingError("the server is about to end")
+        await self.daemon.mcp.handle(who.tenant_id, scope, receive, send)

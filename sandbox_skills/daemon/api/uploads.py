@@ -10,6 +10,7 @@ from anyio import to_thread
 from sandbox_skills.daemon.api.forms import PARTS_HINT, FormFiles, boundary_of
 from sandbox_skills.daemon.errors import BodyError, BodyTooLargeError, RequestStalledError
 from sandbox_skills.daemon.service.skill_upload import Upload
+from sandbox_skills.spec import KIB
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 STALL_SECONDS = 20.0
 """Longest wait for the next bytes: whoever is slower than this is not coming back, or means harm."""
+
+PIECE = 64 * KIB
+"""Bytes that are written at once: a client may send each by itself, and a thread costs as much for one as for these."""
 
 ARCHIVE_FIELDS = frozenset({"file"})
 FOLDER_FIELDS = frozenset({"files[]", "files"})
@@ -69,19 +73,23 @@ def upload_of(form: FormFiles) -> Upload:
 
 
 async def _body(request: Request, most: int) -> AsyncIterator[bytes]:
-    """Yields the body as it comes; raises BodyTooLargeError as soon as it is, or says that it will be."""
+    """Yields the body in pieces as it comes; raises BodyTooLargeError as soon as it is, or says that it will be."""
     too_large = BodyTooLargeError(f"the body has more than {most} bytes", hint="send a smaller skill")
     told = request.headers.get("content-length", "")
     if told.isascii() and told.isdigit() and int(told[:20]) > most:
         raise too_large
-    left = most
+    left, held = most, bytearray()
     pieces = request.stream()
     while True:
         with anyio.fail_after(STALL_SECONDS):
             data = await anext(pieces, None)
         if data is None:
+            yield bytes(held)
             return
         left -= len(data)
         if left < 0:
             raise too_large
-        yield data
+        held += data
+        if len(held) >= PIECE:
+            yield bytes(held)
+            held.clear()

@@ -20,7 +20,7 @@ from sandbox_skills.toolsets.base import Conversation
 from sandbox_skills.toolsets.provider import SkillsProvider
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Collection, Sequence
+    from collections.abc import AsyncGenerator, Container, Sequence
 
     from sandbox_skills.catalog.manifest_json import JsonObject
     from sandbox_skills.daemon.service.kept_skills import KeptSkills
@@ -96,7 +96,7 @@ class ToolService:
         toolsets: Sequence[str] = (),
         *,
         session_id: str = "",
-        approved: Collection[str] = (),
+        approved: Container[str] = (),
         tenant: str,
     ) -> Answers:
         """Answers a tenant's calls at the same time, and returns the items in call order; what is no call has none.

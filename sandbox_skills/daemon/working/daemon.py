@@ -28,6 +28,7 @@ from sandbox_skills.daemon.service.skill_folders import SkillFolders
 from sandbox_skills.daemon.service.skills import SkillService
 from sandbox_skills.daemon.service.talks import Talks
 from sandbox_skills.daemon.service.tenant_skills import ServerSkills, demanding
+from sandbox_skills.daemon.service.tools import ToolService
 from sandbox_skills.daemon.truth.database import DATABASE_FILE, opened_database
 from sandbox_skills.daemon.truth.ids import new_id
 from sandbox_skills.daemon.truth.keys import Keys
@@ -36,6 +37,7 @@ from sandbox_skills.daemon.truth.runs import Runs
 from sandbox_skills.daemon.truth.sessions import Sessions
 from sandbox_skills.daemon.truth.tenants import Tenants
 from sandbox_skills.daemon.working.execution import SkillExecution
+from sandbox_skills.daemon.working.mcp_servers import McpServers
 from sandbox_skills.daemon.working.metrics import Metrics
 from sandbox_skills.daemon.working.recovery import recover
 from sandbox_skills.daemon.working.retention import Every, keep_tidy, retention_jobs
@@ -43,6 +45,7 @@ from sandbox_skills.daemon.working.sole import sole_daemon
 from sandbox_skills.daemon.working.worker import Worker
 from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.errors import SandboxSkillsError
+from sandbox_skills.install.limits import FetchLimits
 from sandbox_skills.wiring import artifact_store, catalog, opened, trust
 from sandbox_skills.wiring.tools import TOOLSETS, offered_skills, skill_runs
 
@@ -84,6 +87,8 @@ class Daemon:
     sessions: SessionService
     files: SessionFiles
     artifacts: ArtifactStore
+    tools: ToolService
+    mcp: McpServers
     talks: Talks
     worker: Worker
     metrics: Metrics
@@ -143,6 +148,7 @@ async def opened_daemon(settings: Settings) -> AsyncGenerator[Daemon]:
         async with opened_database(chosen.data_dir / DATABASE_FILE) as database, opened(chosen) as live:
             daemon = await to_thread.run_sync(_daemon, chosen, live, database)
             await recover(database, daemon.queue, daemon.nodes, live.engine)
+            await daemon.skills.kept.collect_all()
             async with _working(daemon):
                 yield daemon
 
@@ -156,7 +162,9 @@ async def _working(daemon: Daemon) -> AsyncGenerator[None]:
         yield
     finally:
         tidying.cancel()
+        await daemon.mcp.aclose()
         await daemon.worker.aclose()
+        await daemon.tools.aclose()
         await finish(asyncio.wait([tidying]))
 
 
@@ -179,11 +187,12 @@ def _daemon(settings: Settings, live: Live, database: Database) -> Daemon:
     events, nodes = SqlEventLog(database, bell), SqlNodeRegistry(database)
     node = Node(new_id(), settings.daemon.slots, frozenset({settings.engine}))
     source, talks = catalog(settings), Talks()
-    folders = SkillFolders(settings.data_dir / "tenant-skills")
-    skills = SkillService(database, KeptSkills(database, folders, ServerSkills(source)))
+    kept = KeptSkills(database, SkillFolders(settings.data_dir / "tenant-skills"), ServerSkills(source))
+    skills = SkillService(database, kept, limits=FetchLimits(download_bytes=settings.daemon.upload_bytes))
     sessions = SessionService(
         Sessions(database), tenants, live.sessions, node=node.id, folder=settings.data_dir / "sessions"
     )
+    tools = ToolService(live, kept, tenants, sessions, slots=settings.daemon.slots)
     offered = offered_skills(settings, source, tenant=FIRST_TENANT)
     metrics = Metrics()
     demanded = demanding(trust(settings).demanded)
@@ -204,6 +213,8 @@ def _daemon(settings: Settings, live: Live, database: Database) -> Daemon:
         sessions=sessions,
         files=SessionFiles(sessions, settings.daemon.file_bytes),
         artifacts=artifact_store(settings),
+        tools=tools,
+        mcp=McpServers(settings, tools),
         talks=talks,
         worker=Worker(
             queue, nodes, metrics.counted(work), node=node, lease_seconds=settings.daemon.lease_seconds
