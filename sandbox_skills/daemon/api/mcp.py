@@ -9,7 +9,6 @@ from starlette.datastructures import Headers
 
 from sandbox_skills.daemon.access.scopes import Scope
 from sandbox_skills.daemon.api.auth import identified, token_in
-from sandbox_skills.daemon.errors import DrainingError
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Send
@@ -30,6 +29,5 @@ class McpEndpoint:
         """Answers one request; raises KeyInvalidError, ScopeError, DrainingError."""
         who = await identified(self.daemon, token_in(Headers(scope=scope)))
         who.need(Scope.RUN)
-        if self.daemon.draining:
-            raise DrainingError("the server is about to end")
+        self.daemon.check_taking()
         await self.daemon.mcp.handle(who.tenant_id, scope, receive, send)

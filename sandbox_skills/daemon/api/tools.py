@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 from sandbox_skills.daemon.api.auth import Runner
 from sandbox_skills.daemon.api.dependencies import TheDaemon
 from sandbox_skills.daemon.api.tool_values import Format, ToolCallsGiven, ToolResultsTold, Toolset, ToolsTold
-from sandbox_skills.daemon.errors import BodyError, DrainingError
+from sandbox_skills.daemon.errors import BodyError
 
 if TYPE_CHECKING:
     from sandbox_skills.toolsets.wire_formats import WireFormat
@@ -49,8 +49,7 @@ async def tool_calls(given: ToolCallsGiven, daemon: TheDaemon, who: Runner) -> T
 
     Whatever goes wrong with a call is told to the model in its result.
     """
-    if daemon.draining:
-        raise DrainingError("the server is about to end")
+    daemon.check_taking()
     answers = await daemon.tools.call(
         [given.call] if given.calls is None else given.calls,
         _wire(given.format),

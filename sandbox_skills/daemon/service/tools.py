@@ -48,11 +48,15 @@ class Answers:
     results: list[JsonObject]
 
 
-class SessionCheck(Protocol):
-    """Knows the sessions of tenants."""
+class KnownSessions(Protocol):
+    """Knows the sessions of tenants, as `SessionService`."""
 
     async def check(self, session_id: str, *, tenant: str) -> object:
         """Raises SessionNotFoundError for a session that the tenant does not have."""
+        ...
+
+    async def opened(self, session_id: str, *, tenant: str) -> object:
+        """Wakes a session that is idle; raises SessionNotFoundError."""
         ...
 
 
@@ -68,7 +72,7 @@ class ToolService:
     """The tools of all tenants. To be closed when no call is under way."""
 
     def __init__(
-        self, live: Live, kept: KeptSkills, tenants: Tenants, sessions: SessionCheck, *, slots: int
+        self, live: Live, kept: KeptSkills, tenants: Tenants, sessions: KnownSessions, *, slots: int
     ) -> None:
         self._live = live
         self._kept = kept
@@ -105,6 +109,9 @@ class ToolService:
         `approved` holds the ids of calls that a person has allowed. Raises as `offer`.
         """
         session_id = session_id or secrets.token_hex(16)
+        if is_id(session_id):
+            # Woken here, with its files: whoever opens it by its name alone would find an empty one.
+            await self._sessions.opened(session_id, tenant=tenant)
         provider = await self._provider(session_id, toolsets, tenant=tenant)
         return Answers(session_id, await provider.handle_tool_calls(calls, wire_format, approved=approved))
 

@@ -66,6 +66,9 @@ class Sessions:
         if session_id != self.known:
             raise SessionNotFoundError(f"no session {session_id} of {tenant}")
 
+    async def opened(self, session_id: str, *, tenant: str) -> None:
+        await self.check(session_id, tenant=tenant)
+
 
 @dataclass
 class World:

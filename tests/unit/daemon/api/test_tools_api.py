@@ -1,0 +1,137 @@
+"""Tools and MCP over HTTP: two requests make an agent, and a key leads to its tenant's tools alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import httpx
+import httpx2
+import pytest
+from mcp import Client, types
+from mcp.client.streamable_http import streamable_http_client
+
+from sandbox_skills.daemon.access.scopes import Scope
+from tests.daemon_host import opened_host
+from tests.http_server import serving
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.daemon_host import Host
+
+pytestmark = pytest.mark.anyio
+
+LOAD = {"type": "tool_use", "id": "t1", "name": "load_skill", "input": {"skill": "greeter"}}
+TEXT = "---\nname: sums\ndescription: Adds numbers.\n---\nAdd them up.\n"
+
+
+@pytest.fixture
+async def host(tmp_path: Path) -> AsyncIterator[Host]:
+    async with opened_host(tmp_path) as host:
+        yield host
+
+
+@pytest.fixture
+async def client(host: Host) -> AsyncIterator[httpx.AsyncClient]:
+    async with host.client(await host.tenant("acme")) as client:
+        yield client
+
+
+async def test_two_requests_make_an_agent(client: httpx.AsyncClient) -> None:
+    offer = (await client.get("/v1/tools", params={"format": "anthropic"})).json()
+    assert [tool["name"] for tool in offer["tools"]] == ["load_skill", "use_skill"]
+    assert "greeter" in offer["prompt"]
+    answer = (await client.post("/v1/tool-calls", json={"format": "anthropic", "call": LOAD})).json()
+    assert answer["result"]["type"] == "tool_result"
+    assert answer["result"]["tool_use_id"] == "t1"
+    assert "echo hello" in answer["result"]["content"]
+    assert answer["results"] == [answer["result"]]
+    again = {"format": "anthropic", "session_id": answer["session_id"], "calls": [LOAD]}
+    second = (await client.post("/v1/tool-calls", json=again)).json()
+    assert "unchanged" in second["results"][0]["content"]
+
+
+async def test_calls_in_a_session_of_the_server_share_its_workspace(client: httpx.AsyncClient) -> None:
+    session = (await client.post("/v1/sessions", json={})).json()["id"]
+    asked = {"format": "anthropic", "session_id": session, "call": LOAD}
+    assert (await client.post("/v1/tool-calls", json=asked)).status_code == 200
+    foreign = {**asked, "session_id": "01JDZ6V7Z3M9QHTR4W8YB2C5KD"}
+    assert (await client.post("/v1/tool-calls", json=foreign)).status_code == 404
+    query = {"session_id": foreign["session_id"]}
+    assert (await client.get("/v1/tools", params=query)).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({}, 422),
+        ({"call": LOAD, "calls": [LOAD]}, 422),
+        ({"call": LOAD, "format": "morse"}, 422),
+        ({"call": {"type": "text", "text": "x"}, "format": "anthropic"}, 422),
+        ({"calls": [LOAD] * 33, "format": "anthropic"}, 422),
+        ({"call": LOAD, "session_id": ""}, 422),
+        ({"call": LOAD, "toolset": "nope"}, 400),
+        ({"call": LOAD, "more": 1}, 422),
+    ],
+)
+async def test_what_is_no_call_is_refused(
+    client: httpx.AsyncClient, body: dict[str, object], status: int
+) -> None:
+    assert (await client.post("/v1/tool-calls", json=body)).status_code == status
+
+
+async def test_a_key_is_needed_and_the_scope_with_it(host: Host) -> None:
+    async with host.client() as nobody:
+        assert (await nobody.get("/v1/tools")).status_code == 401
+        assert (await nobody.post("/mcp", json={})).status_code == 401
+    async with host.client(await host.tenant("w", scopes={Scope.SKILLS_WRITE})) as writer:
+        assert (await writer.get("/v1/tools")).status_code == 403
+        assert (await writer.post("/mcp", json={})).status_code == 403
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_an_mcp_client_sees_its_tenant_s_skills_and_no_other_s(host: Host, mode: str) -> None:
+    keys = [await host.tenant(name) for name in ("a", "b")]
+    async with host.client(keys[0]) as client:
+        sent = await client.post("/v1/skills", files=[("files[]", ("SKILL.md", TEXT))])
+        assert sent.status_code == 201
+    async with serving(host.app) as port:
+        for key, names in zip(keys, ("sums", ""), strict=True):
+            async with (
+                httpx2.AsyncClient(headers={"Authorization": f"Bearer {key}"}) as web,
+                Client(
+                    streamable_http_client(f"http://127.0.0.1:{port}/mcp", http_client=web), mode=mode
+                ) as mcp,
+            ):
+                assert ("sums" in (mcp.instructions or "")) is bool(names)
+                called = await mcp.call_tool("load_skill", {"skill": "sums"})
+                (block,) = called.content
+                assert isinstance(block, types.TextContent)
+                assert ("Add them up." in block.text) is bool(names)
+                found = (await mcp.list_resources()).resources
+                assert any("sums" in str(one.uri) for one in found) is bool(names)
+
+
+async def test_a_session_of_mcp_is_its_tenant_s_alone(host: Host) -> None:
+    keys = [await host.tenant(name) for name in ("a", "b")]
+    begin = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "t", "version": "1"},
+        },
+    }
+    accept = {"accept": "application/json, text/event-stream"}
+    async with serving(host.app) as port, httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as web:
+        own = {"authorization": f"Bearer {keys[0]}", **accept}
+        answer = await web.post("/mcp", json=begin, headers=own)
+        assert answer.status_code == 200, answer.text
+        session = {"mcp-session-id": answer.headers["mcp-session-id"]}
+        listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+        foreign = {"authorization": f"Bearer {keys[1]}", **accept}
+        assert (await web.post("/mcp", json=listing, headers={**own, **session})).status_code == 200
+        assert (await web.post("/mcp", json=listing, headers={**foreign, **session})).status_code == 404
