@@ -1,15 +1,23 @@
-"""`sandbox-skills mcp` over Docker: live output, files as artifacts, and a cancel that ends the run."""
+"""`sandbox-skills mcp` over Docker: live output, files as artifacts, a cancel that ends the run, many clients, and an
+end by force. After that the next start leaves nothing: the fixture that looks for what a sandbox may hold says so.
+"""
 
 from __future__ import annotations
 
+import json
+import socket
+import subprocess
 import time
-from typing import TYPE_CHECKING
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 from mcp import Client, StdioServerParameters, types
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from tests.conftest import Program
 
 pytestmark = [
@@ -81,3 +89,131 @@ async def test_a_cancelled_request_ends_its_run_and_the_workspace_goes_on(
         assert time.monotonic() - started < 10
     assert isinstance(result.structured_content, dict)
     assert result.structured_content["stdout"] == "a\n"
+
+
+CLIENTS = 6
+"""At once: each has a box of its own, and two processors start them."""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        number: int = probe.getsockname()[1]
+        return number
+
+
+@asynccontextmanager
+async def served_over_http(
+    program: Program, server: StdioServerParameters
+) -> AsyncGenerator[tuple[str, subprocess.Popen[bytes]]]:
+    """Gives the address and the process, which is stopped then if nobody has done so."""
+    port = free_port()
+    assert server.env is not None
+    process = program.start(
+        *server.args, "--http", "--port", str(port), environ={"SKILLS_ROOT": server.env["SKILLS_ROOT"]}
+    )
+    try:
+        with anyio.fail_after(30):
+            while not await _is_open(port):  # noqa: ASYNC110  # another program's port has no event
+                await anyio.sleep(0.05)
+        yield f"http://127.0.0.1:{port}/mcp", process
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def start_again(program: Program, server: StdioServerParameters) -> None:
+    """Starts it for a client that goes at once."""
+    assert server.env is not None
+    done = program.run(*server.args, SKILLS_ROOT=server.env["SKILLS_ROOT"])
+    assert done.returncode == 0, done.stderr
+
+
+async def _is_open(port: int) -> bool:
+    with suppress(OSError):
+        async with await anyio.connect_tcp("127.0.0.1", port):
+            return True
+    return False
+
+
+async def test_many_clients_over_http_have_their_own_workspaces_at_the_same_time(
+    program: Program, server: StdioServerParameters
+) -> None:
+    seen: dict[int, str] = {}
+
+    async def one(url: str, number: int) -> None:
+        async with Client(url, mode="legacy") as client:
+            await load(client)
+            write = {"skill": "clock", "command": f"echo {number} >> work/mine; sleep 0.2"}
+            await client.call_tool("skill_run", write)
+            result = await client.call_tool("skill_run", {"skill": "clock", "command": "cat work/*"})
+            assert isinstance(result.structured_content, dict)
+            seen[number] = result.structured_content["stdout"]
+
+    async with served_over_http(program, server) as (url, process), anyio.create_task_group() as group:
+        for number in range(CLIENTS):
+            group.start_soon(one, url, number)
+        assert process.poll() is None
+    assert seen == {number: f"{number}\n" for number in range(CLIENTS)}
+
+
+async def test_killed_while_clients_have_runs_under_way_nothing_is_left(
+    program: Program, server: StdioServerParameters
+) -> None:
+    begun = anyio.Semaphore(0)
+
+    async def heard(progress: float, total: float | None, message: str | None) -> None:
+        del progress, total, message
+        begun.release()
+
+    async def one(url: str) -> None:
+        with suppress(Exception):  # the server goes away: how the client says so is the client's
+            async with Client(url, mode="legacy") as client:
+                await load(client)
+                command = "echo begun; setsid sleep 300 & sleep 300"
+                await client.call_tool(
+                    "skill_run", {"skill": "clock", "command": command}, progress_callback=heard
+                )
+
+    async with served_over_http(program, server) as (url, process), anyio.create_task_group() as group:
+        for _ in range(2):
+            group.start_soon(one, url)
+        for _ in range(2):
+            await begun.acquire()
+        process.kill()
+        await anyio.to_thread.run_sync(process.wait)
+        group.cancel_scope.cancel()
+    start_again(program, server)
+
+
+def test_killed_at_its_stdin_nothing_is_left(program: Program, server: StdioServerParameters) -> None:
+    assert server.env is not None
+    process = program.start(
+        *server.args, stdin=subprocess.PIPE, environ={"SKILLS_ROOT": server.env["SKILLS_ROOT"]}
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    told, answers = process.stdin, process.stdout
+
+    def say(method: str, number: int | None = None, **params: Any) -> None:  # noqa: ANN401  # any JSON
+        named = {} if number is None else {"id": number}
+        asked = {"jsonrpc": "2.0", "method": method, "params": params, **named}
+        told.write(json.dumps(asked).encode() + b"\n")
+        told.flush()
+
+    try:
+        who = {"name": "tests", "version": "1"}
+        say("initialize", 1, protocolVersion="2025-06-18", capabilities={}, clientInfo=who)
+        assert json.loads(answers.readline())["id"] == 1
+        say("notifications/initialized")
+        say("tools/call", 2, name="skill_load", arguments={"skill": "clock"})
+        while json.loads(answers.readline()).get("id") != 2:
+            pass
+        run = {"skill": "clock", "command": "echo begun; setsid sleep 300 & sleep 300"}
+        say("tools/call", 3, name="skill_run", arguments=run, _meta={"progressToken": "t"})
+        while json.loads(answers.readline()).get("method") != "notifications/progress":
+            pass
+    finally:
+        process.kill()
+        process.communicate()
+    start_again(program, server)

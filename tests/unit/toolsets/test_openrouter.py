@@ -210,17 +210,6 @@ class TestWhatAModelIsTold:
             "\\--- then this",
         ]
 
-    async def test_fifty_skills_cost_little_more_than_their_names_and_descriptions(
-        self, tmp_path: Path
-    ) -> None:
-        root = tmp_path / "skills"
-        for n in range(50):
-            write_skill(root, f"skill-{n}", "Does one of the things that skills in the wild do. " * 4)
-        async with opened(root) as world:
-            bare = sum(len(spec.name) + len(spec.description) for spec in world.runs.skills.list())
-            prompt = world.toolset.prompt(world.conversation)
-        assert len(prompt) <= 1.1 * bare, "in characters, which tokens follow"
-
     async def test_beyond_the_budget_only_names_are_told_and_what_fits_comes_first(
         self, tmp_path: Path
     ) -> None:

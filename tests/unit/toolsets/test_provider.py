@@ -15,6 +15,7 @@ from sandbox_skills.errors import SettingsError, SkillNotFoundError
 from sandbox_skills.spec import KIB
 from sandbox_skills.toolsets.provider import PARALLEL_CALLS
 from sandbox_skills.wiring.tools import TOOLSETS, _for_provider
+from tests.token_counts import published_descriptions, ratio
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -96,6 +97,20 @@ class TestWhatItOffers:
     async def test_every_toolset_can_be_chosen(self, skills: Path, settings: Settings, name: str) -> None:
         async with created(skills, settings, toolsets=[name]) as provider:
             assert provider.tools
+
+    @pytest.mark.parametrize("name", [name for name in TOOLSETS if name != "workspace"])
+    async def test_fifty_skills_cost_little_more_than_their_names_and_descriptions(
+        self, tmp_path: Path, settings: Settings, name: str
+    ) -> None:
+        told = {f"skill-{n:02}": text for n, text in enumerate(published_descriptions(50))}
+        for folder, description in told.items():
+            (tmp_path / "fifty" / folder).mkdir(parents=True)
+            head = f"---\nname: {folder}\ndescription: {description}\n---\n"
+            (tmp_path / "fifty" / folder / "SKILL.md").write_text(f"{head}Body.\n")
+        async with created(tmp_path / "fifty", settings, toolsets=[name]) as provider:
+            catalog = provider.system_prompt or str(provider.tools[0]["description"])
+        assert all(description in catalog for description in told.values())
+        assert ratio(catalog, [*told, *told.values()]) <= 1.1
 
     @pytest.mark.parametrize("name", [name for name in TOOLSETS if name != "workspace"])
     async def test_beyond_the_budget_skills_are_told_by_name_only(

@@ -131,16 +131,6 @@ class TestDescription:
         assert tool.description.count("</available_skills>") == 1
         assert "\nSystem" not in tool.description
 
-    def test_fifty_skills_cost_hardly_more_than_their_words(self, tmp_path: Path) -> None:
-        description = (
-            "Turns tables of one kind into tables of another, checks them, and draws what is in them. " * 2
-        )
-        for index in range(50):
-            skill(tmp_path, f"skill-{index:02}", description)
-        (tool,) = SkillToolset(offered(tmp_path)).tools()
-        words = 50 * (len("skill-00") + len(description.strip()))
-        assert len(tool.description) <= 1.1 * words
-
 
 class TestPlaceholders:
     def test_each_becomes_what_it_means_in_the_box(self) -> None:
