@@ -8,6 +8,7 @@ Layout, which is short and common, weighs most for the coarsest; what is escaped
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from typing import TYPE_CHECKING
 
@@ -51,7 +52,7 @@ def _length(rank: float) -> float:
     if rank < _MEDIAN[0]:
         return 60 + rank / _MEDIAN[0] * (_MEDIAN[1] - 60)
     beyond = (rank - _MEDIAN[0]) / (_LONG[0] - _MEDIAN[0])
-    return _MEDIAN[1] * (_LONG[1] / _MEDIAN[1]) ** beyond
+    return _MEDIAN[1] * math.pow(_LONG[1] / _MEDIAN[1], beyond)
 
 
 def _sentence(words: Iterator[str], length: float) -> str:
