@@ -29,6 +29,9 @@ processes are removed behind the ENDED of the last run that lives (`clear_ipc`).
 **A terminal** (`Terminal`), where a run asks for one, takes the place of its three pipes and controls its session. It
 changes nothing about the end: what the terminal's hang-up does not end, SIGKILL does.
 
+**A recording** (`recorder.py`, beside this file), where a run asks for one, watches the calls of its processes from
+here. It decides nothing, and takes no limit away.
+
 **Files** are reached from a descriptor of the workspace, name by name, and no link is ever followed (`Workspace`), so
 that a skill which swaps a directory for a link gets an error instead of a file from somewhere else.
 
@@ -1268,6 +1271,10 @@ def terminal_size(fields: Fields) -> tuple[int, int]:
     return size
 
 
+RECORDED = frozenset({"network", "files", "programs"})
+"""What can be recorded of a run."""
+
+
 class Order:
     """A RUN as the host sent it, checked."""
 
@@ -1280,6 +1287,7 @@ class Order:
         self.stream = fields.flag("stream")
         self.stdin = fields.text("stdin")
         self.tty = terminal_size(fields.within("tty")) if fields.has("tty") else None
+        self.record = fields.texts("record") if fields.has("record") else []
         limits = fields.within("limits")
         self.wall = limits.seconds("wall")
         self.cpu = limits.seconds("cpu") if limits.has("cpu") else None
@@ -1292,6 +1300,8 @@ class Order:
             raise Refused("bad_request", "stdin is neither none nor pipe")
         if self.tty and self.stdin == "none":
             raise Refused("bad_request", "a terminal has an input")
+        if not RECORDED.issuperset(self.record) or (self.tty and self.record):
+            raise Refused("bad_request", "record has what cannot be recorded")
         if any(not key or "=" in key for key in self.env):
             raise Refused("bad_request", "env has a name that cannot be one")
 
@@ -1336,6 +1346,35 @@ def spawn_on_terminal(order: Order, terminal: str) -> int:
     """
     dup = os.POSIX_SPAWN_DUP2
     return spawn_with(order, [(os.POSIX_SPAWN_OPEN, 0, terminal, os.O_RDWR, 0), (dup, 0, 1), (dup, 0, 2)])
+
+
+@lru_cache(maxsize=1)
+def recorder() -> Any:  # noqa: ANN401  a module that the type checkers know as a file of its own
+    """Returns the module beside this one; most boxes record nothing, and do without."""
+    from importlib.util import module_from_spec, spec_from_file_location  # noqa: PLC0415  as above
+
+    spec = spec_from_file_location("recorder", RECORDER)
+    if not spec or not spec.loader:
+        raise Refused("no_recorder", "there is none in this image")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+RECORDER = os.path.abspath(__file__).replace("runner.py", "recorder.py")  # or the .pyc of both
+
+
+def spawn_recorded(order: Order, skills: str, streams: tuple[int, int, int]) -> tuple[int, Any]:
+    """Starts the command as `spawn` does, in view of a recorder; returns its pid and that."""
+    module = recorder()
+    try:
+        start = module.Start(order.argv, order.env, order.cwd, executables(order), order.record)
+        pid, listener = start.run(streams)
+    except module.CannotRecordError as error:
+        raise Refused("no_recorder", f"runs cannot be recorded here: {error}") from error
+    except OSError as error:
+        raise start_failure(order, error) from error
+    return pid, module.Recorder(listener, skills)
 
 
 def spawn_with(order: Order, streams: Sequence[tuple[Any, ...]]) -> int:
@@ -1673,7 +1712,7 @@ class PipeStock:
 class Run:
     """One command from its start to its ENDED."""
 
-    def __init__(self, ref: int, order: Order, counters: Counters, stock: PipeStock) -> None:
+    def __init__(self, ref: int, order: Order, counters: Counters, stock: PipeStock, skills: str) -> None:
         self.ref = ref
         self.order = order
         self.usage = Usage()
@@ -1685,6 +1724,8 @@ class Run:
         self._counted = counters.at_start()
         self._left = order.output
         self._terminal: Terminal | None = None
+        self._skills = skills
+        self.recorder: Any = None
         with OWN_SCORE.raised():
             if order.tty:
                 self._open_terminal(order, order.tty)
@@ -1715,7 +1756,11 @@ class Run:
         for _, writing in fed:
             os.set_blocking(writing, False)
         try:
-            self.pid = spawn(order, fed[0][0] if fed else NOTHING, out_end, err_end)
+            streams = fed[0][0] if fed else NOTHING, out_end, err_end
+            if order.record:
+                self.pid, self.recorder = spawn_recorded(order, self._skills, streams)
+            else:
+                self.pid = spawn(order, *streams)
         except BaseException:
             self.close()
             raise
@@ -1730,6 +1775,8 @@ class Run:
             os.close(stream.descriptor)
         if self._terminal:
             self._terminal.close()
+        if self.recorder:
+            self.recorder.close()
 
     @property
     def over(self) -> bool:
@@ -1799,6 +1846,7 @@ class Run:
             "max_rss": self.usage.max_rss,
             "clean": clean,
             "unprepared": self.order.unprepared,
+            "record": self.recorder.told() if self.recorder else None,
         }
 
 
@@ -2417,6 +2465,12 @@ class Runner:
             if owner.pid == pid:
                 owner.status = status
 
+    def _on_notice(self, run: Run, mask: int) -> None:
+        if mask & select.EPOLLIN:
+            run.recorder.turn()
+        else:  # nobody is left who could ask
+            self._unwatch(run.recorder.descriptor)
+
     def _on_output(self, run: Run, stream: Stream, _mask: int) -> None:
         for _ in range(READS_PER_TURN):
             if self._channel.queued > OUTGOING_HIGH or not self._forward(run, stream):
@@ -2481,6 +2535,8 @@ class Runner:
                     break
         for descriptor in (run.stdin.descriptor, *(stream.descriptor for stream in run.streams)):
             self._unwatch(descriptor)
+        if run.recorder:
+            self._unwatch(run.recorder.descriptor)
         run.close()
         del self._runs[run.ref]
         self._reaper.tell_session = len(self._runs) > 1
@@ -2533,7 +2589,7 @@ class Runner:
         order = Order(fields)
         order.unprepared = self._unprepared(fields)
         try:
-            run = Run(ref, order, self._counters, self._stock)
+            run = Run(ref, order, self._counters, self._stock, self._options.skills)
         except CannotStartError as error:
             self._report_not_started(ref, order, error)
             return
@@ -2543,11 +2599,14 @@ class Runner:
         self._reaper.bury()
         if not run.over:
             self._listen(run)
+        if run.recorder:
+            self._watch(run.recorder.descriptor, select.EPOLLIN, partial(self._on_notice, run))
 
     def _report_not_started(self, ref: int, order: Order, error: CannotStartError) -> None:
         message = os.fsencode(f"{error.reason}\n")
         self._channel.send(Kind.STDERR, ref, message)
-        ended = {**not_started(error.code, message), "unprepared": order.unprepared}
+        nothing: dict[str, object] | None = {"events": [], "lost": {}} if order.record else None
+        ended = {**not_started(error.code, message), "unprepared": order.unprepared, "record": nothing}
         self._channel.send(Kind.ENDED, ref, pack(ended))
 
     def _stdin(self, ref: int, payload: bytes) -> None:

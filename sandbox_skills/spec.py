@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Literal, NewType
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from sandbox_skills.recording import Recorded, Recording
+
 SandboxId = NewType("SandboxId", str)
 
 LOCAL_TENANT = "local"
@@ -133,7 +135,8 @@ class Command:
 
     `env` is added to the box's fixed minimal environment and wins over it. `stdin` None is an empty,
     closed input; a program that is started rather than run gets it first. `argv[0]` without a slash is
-    looked up in PATH. `places` are made just before it starts.
+    looked up in PATH. `places` are made just before it starts. `record` is what is to be seen of it: a demand, which
+    a box that cannot record refuses (RecorderError); ordinary runs have none.
     """
 
     argv: tuple[str, ...]
@@ -141,6 +144,7 @@ class Command:
     cwd: PurePosixPath = WORKSPACE
     stdin: bytes | None = None
     places: Places = Places()
+    record: frozenset[Recorded] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +242,7 @@ class Outcome:
     `limits_guessed` is the part of `limits_hit` that no counter shows: read from a message or a full disk.
     `sandbox_lives` is False where the run took the whole box with it (memory), so that the next call on the
     same sandbox raises `SandboxLostError`. `unprepared` is why a place of the command could not be made: the program
-    ran all the same, as it may be the one to make room.
+    ran all the same, as it may be the one to make room. `recording` is there where the command asked for one.
     """
 
     ending: Ending
@@ -255,6 +259,7 @@ class Outcome:
     max_rss: int = 0
     sandbox_lives: bool = True
     unprepared: str = ""
+    recording: Recording | None = None
 
     @property
     def ok(self) -> bool:
@@ -277,6 +282,7 @@ class Outcome:
             "cpu_seconds": round(self.cpu_seconds, 6),
             "max_rss": self.max_rss,
             "sandbox_lives": self.sandbox_lives,
+            **({} if self.recording is None else {"recording": self.recording.as_dict()}),
         }
 
 

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from anyio import to_thread
 
 from sandbox_skills.ci.bounded import compare_bounded
+from sandbox_skills.ci.network import hosts_tried
 from sandbox_skills.ci.observed import Behaviour, Failure, Observed
 from sandbox_skills.ci.request import case_limits, given_files, run_request
 from sandbox_skills.ci.results import TrialResult
 from sandbox_skills.ci.snapshots import keep_snapshots, read_snapshots, snapshots_of
-from sandbox_skills.ci.trial import Looked, Skipped
+from sandbox_skills.ci.trial import SMOKE, Looked, Skipped
 from sandbox_skills.engines.collecting import COLLECTION_LIMITS
 from sandbox_skills.errors import (
     EngineError,
     EngineUnavailableError,
     GuaranteeError,
     ImageError,
+    RecorderError,
     RequestError,
 )
 
@@ -62,6 +64,8 @@ class Attempts:
             return await self._run(trial, work)
         except HOPELESS:
             raise
+        except RecorderError as error:
+            return _unrecorded(trial, error)
         except EngineError as error:
             told = f"{error.message} ({error.code})"
             return TrialResult(trial, "error", reason=told, seconds=time.monotonic() - started)
@@ -90,6 +94,16 @@ class Attempts:
         return TrialResult(trial, _status(failures), failures, seconds=seconds, seen=seen, snapshots=written)
 
 
+def _unrecorded(trial: Trial, error: RecorderError) -> TrialResult:
+    """Returns what comes of a trial that cannot be watched: what an author demands fails, a usual check is left out."""
+    usual = trial.name.startswith(SMOKE)
+    return TrialResult(
+        trial,
+        "skipped" if usual else "error",
+        reason=error.message if usual else f"{error.message} ({error.code})",
+    )
+
+
 def _status(failures: tuple[Failure, ...]) -> Literal["passed", "failed"]:
     return "failed" if failures else "passed"
 
@@ -102,11 +116,20 @@ def _observed(result: RunResult, limits: Limits, given: Mapping[str, bytes | Non
         skipped=result.skipped,
         limits_hit=result.limits_hit,
         hints=tuple(f"{hint} ({hint.advice})" for hint in result.hints),
-        behaviour=_behaviour(result, given) if case.expect.behaviour is not None else Behaviour(),
+        behaviour=_behaviour(result, given, case) if case.expect.behaviour is not None else Behaviour(),
     )
 
 
-def _behaviour(result: RunResult, given: Mapping[str, bytes | None]) -> Behaviour:
+def _behaviour(result: RunResult, given: Mapping[str, bytes | None], case: Case) -> Behaviour:
+    """Returns what a case asks of a run's behaviour, and None for what it does not ask."""
+    expected, recording = case.expect.behaviour, result.outcome.recording
+    network = None if recording is None else hosts_tried(recording)
+    if expected is None or expected.writes is None:
+        return Behaviour(network)
+    return replace(_written(result, given), network=network)
+
+
+def _written(result: RunResult, given: Mapping[str, bytes | None]) -> Behaviour:
     """Returns where a run wrote: each file of its workspace that it was not given as it is."""
     known = {path: content for path, content in given.items() if content is not None}
     brought = tuple(path for path, content in given.items() if content is None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from sandbox_skills.ci.files import check_files, globs
 from sandbox_skills.ci.json_values import check_json
@@ -47,6 +47,8 @@ def _failures(expected: Expect, seen: Observed, snapshots: Mapping[str, str | No
 def _check_ending(expected: Expect, seen: Observed) -> Iterator[Failure]:
     ending = seen.outcome.ending
     name = "exited" if isinstance(ending, Exited) else _name(ending)
+    if expected.ending == "any":
+        return
     if expected.ending is not None and expected.ending != name:
         yield Failure("ending", f"{_words(expected.ending)} expected, but it {ended(seen)}{_why(seen)}")
         return
@@ -107,13 +109,23 @@ def _why(seen: Observed) -> str:
     return tail + "".join(f"; hint: {hint}" for hint in seen.hints)
 
 
+def _check_network(
+    expected: Literal["none", "attempted"], tried: tuple[str, ...] | None
+) -> Iterator[Failure]:
+    if tried is None:
+        told = "what it tried is not known: the record was lost with the sandbox"
+    elif expected == "none" and tried:
+        told = f"no attempt at the network expected, but it tried {', '.join(tried)}"
+    elif expected == "attempted" and not tried:
+        told = "an attempt at the network expected, but there was none"
+    else:
+        return
+    yield Failure("behaviour.network", told)
+
+
 def _check_behaviour(expected: BehaviourExpectation, seen: Behaviour) -> Iterator[Failure]:
-    if expected.network is not None and seen.network is not None:
-        tried = ", ".join(seen.network)
-        if expected.network == "none" and seen.network:
-            yield Failure("behaviour.network", f"no attempt at the network expected, but it tried {tried}")
-        elif expected.network == "attempted" and not seen.network:
-            yield Failure("behaviour.network", "an attempt at the network expected, but there was none")
+    if expected.network is not None:
+        yield from _check_network(expected.network, seen.network)
     if expected.writes is None or seen.writes is None:
         return
     if not seen.complete:

@@ -12,8 +12,8 @@ from sandbox_skills.engines.globs import Glob
 from sandbox_skills.errors import RequestError
 from sandbox_skills.workspace.patterns import expand_braces, parse_patterns
 
-EndingName = Literal["exited", "signalled", "wall_time", "cpu_time", "memory", "output"]
-"""How a program ends: by itself, by a signal that no limit explains, or stopped by the limit of that name."""
+EndingName = Literal["exited", "signalled", "wall_time", "cpu_time", "memory", "output", "any"]
+"""How a program ends: by itself, by a signal that no limit explains, stopped by the limit of that name, or whatever."""
 
 
 class Strict(BaseModel):

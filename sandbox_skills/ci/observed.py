@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Behaviour:
     """What a run did beside its outputs.
 
-    `network` has the hosts it tried, `writes` the files of its workspace that it made or changed, as paths in it; None
+    `network` has the places it tried, `writes` the files of its workspace that it made or changed, as paths in it; None
     where nobody looked. `complete` is False where not every file could be looked at.
     """
 

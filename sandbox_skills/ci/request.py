@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from sandbox_skills.ci.suite import Case, CaseLimits
     from sandbox_skills.ci.trial import Sandboxed, Trial
+    from sandbox_skills.recording import Recorded
     from sandbox_skills.spec import Limits
 
 EVERY_OUTPUT = "out/**"
@@ -42,6 +43,7 @@ def run_request(trial: Trial, work: Sandboxed, *, limits: Limits, place: Path) -
             inputs=inputs,
             outputs=_patterns(case),
             limits=case_limits(case.limits, limits),
+            record=_recorded(case),
         )
 
 
@@ -64,6 +66,11 @@ def given_files(case: Case, skill: Path) -> dict[str, bytes | None]:
 
 def _in_workspace(to: str, name: str) -> str:
     return str(target_path(to, name).relative_to(WORKSPACE))
+
+
+def _recorded(case: Case) -> frozenset[Recorded]:
+    behaviour = case.expect.behaviour
+    return frozenset({"network"} if behaviour is not None and behaviour.network is not None else ())
 
 
 def _patterns(case: Case) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sandbox_skills.catalog import ManifestOptions, Severity, load_manifest
 from sandbox_skills.catalog.builtin_names import BUILTIN_TOOLS
 from sandbox_skills.catalog.resources import open_skill_file
-from sandbox_skills.ci.expect import Expect, TextExpectation
+from sandbox_skills.ci.expect import BehaviourExpectation, Expect, TextExpectation
 from sandbox_skills.ci.observed import Failure
 from sandbox_skills.ci.references import missing_files
 from sandbox_skills.ci.suite import Case, CaseLimits
@@ -72,8 +72,11 @@ def _checks(spec: SkillSpec) -> Iterator[tuple[CheckName, str, Work]]:
     scripts = _scripts(spec)
     if scripts:
         yield "syntax", "scripts can be read", _syntax(scripts)
-    for path in [path for path in scripts if _has_help(spec, path)][:MAX_HELP]:
+    started = [path for path in scripts if _is_started(path)]
+    for path in [path for path in started if _has_help(spec, path)][:MAX_HELP]:
         yield "help", f"{path} --help", _help(path)
+    for path in started[:MAX_HELP]:
+        yield "network", f"{path} starts without the network", _quiet(path)
 
 
 def _faults(folder: Path) -> tuple[Failure, ...]:
@@ -126,10 +129,21 @@ def _help(path: PurePosixPath) -> Sandboxed:
     return Sandboxed(case, Script(str(path), ("--help",)))
 
 
+def _quiet(path: PurePosixPath) -> Sandboxed:
+    """How it ends is another check's: a script without a help may refuse the option, or wait for something."""
+    limits = CaseLimits(wall_seconds=HELP_SECONDS)
+    expected = Expect(ending="any", behaviour=BehaviourExpectation(network="none"))
+    case = Case(name="network", script=str(path), args=("--help",), limits=limits, expect=expected)
+    return Sandboxed(case, Script(str(path), ("--help",)))
+
+
+def _is_started(path: PurePosixPath) -> bool:
+    """Whether a script is meant to be started, by where it lies."""
+    return len(path.parts) == 1 or path.parts[0] == "scripts"
+
+
 def _has_help(spec: SkillSpec, path: PurePosixPath) -> bool:
-    """Whether a script that is meant to be started knows `--help`, as far as its text shows."""
-    if len(path.parts) > 1 and path.parts[0] != "scripts":
-        return False
+    """Whether a script knows `--help`, as far as its text shows."""
     try:
         with open(open_skill_file(spec.dir, str(path)), "rb") as file:  # noqa: PTH123  # a descriptor
             return _HAS_HELP.search(file.read(_READ_BYTES)) is not None

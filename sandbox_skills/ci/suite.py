@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from sandbox_skills.ci.expect import AnyJson, Expect, Strict
 from sandbox_skills.spec import Guarantee  # noqa: TC001  # pydantic reads it
 
-CheckName = Literal["valid", "syntax", "help", "tools", "references"]
+CheckName = Literal["valid", "syntax", "help", "tools", "references", "network"]
 """The checks that every skill gets without a case."""
 
 Reason = Annotated[str, Field(min_length=3)]

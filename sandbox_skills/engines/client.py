@@ -189,7 +189,7 @@ class RunnerClient:
         if not self.link.alive:
             # Whatever ended the box before is no outcome of this program.
             raise self.link.fail(SandboxLostError(f"sandbox {self.id} is gone"))
-        request = RunRequest(limits, on_output)
+        request = RunRequest(limits, on_output, command.record)
         with self._one_more_run(), self.link.asked(request):
             request.send(Kind.RUN, _order(command, limits, fed=fed, tty=tty, stream=on_output is not None))
             request.stdin.feed(command.stdin or b"")
@@ -229,6 +229,7 @@ def _order(
         "tty": None if tty is None else {"rows": tty.rows, "cols": tty.cols},
         "stream": stream,
         "places": _places(command.places.dirs, command.places.links),
+        **({"record": sorted(command.record)} if command.record else {}),
         "limits": {
             "wall": limits.wall_seconds,
             "cpu": limits.cpu_seconds,

@@ -27,6 +27,7 @@ from sandbox_skills.errors import (
     SandboxLostError,
     WorkspaceFullError,
 )
+from sandbox_skills.recording import Recording
 from sandbox_skills.spec import (
     Collection,
     Ending,
@@ -323,4 +324,5 @@ def _outcome(running: Running, ending: Ending, seconds: float) -> Outcome:
         stdout_bytes=running.total["stdout"],
         stderr_bytes=running.total["stderr"],
         wall_seconds=seconds,
+        recording=Recording() if running.command.record else None,  # nothing is tried where nothing runs
     )

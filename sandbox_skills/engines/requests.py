@@ -9,15 +9,18 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from sandbox_skills.engines import classify
+from sandbox_skills.engines.recorded import recording
 from sandbox_skills.engines.stdin import Stdin
 from sandbox_skills.engines.wire import ERROR_CODES, INITIAL_CREDIT, MAX_DATA, Frame, Kind, plain
 from sandbox_skills.errors import (
     EngineError,
     InputError,
     PathEscapeError,
+    RecorderError,
     RequestError,
     RunnerProtocolError,
     SandboxSkillsError,
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from sandbox_skills.engines.base import OutputSink
+    from sandbox_skills.recording import Recorded
     from sandbox_skills.spec import Limits
 
     class Sender(Protocol):
@@ -52,6 +56,7 @@ _REFUSALS: Mapping[str, type[SandboxSkillsError]] = {
     "no_inodes": WorkspaceFullError,
     "bad_request": RequestError,
     "busy": EngineError,
+    "no_recorder": RecorderError,
     "failed": EngineError,
 }
 
@@ -192,9 +197,12 @@ class RunRequest(Request[Outcome]):
 
     reply = Kind.ENDED
 
-    def __init__(self, limits: Limits, on_output: OutputSink | None) -> None:
+    def __init__(
+        self, limits: Limits, on_output: OutputSink | None, record: frozenset[Recorded] = frozenset()
+    ) -> None:
         super().__init__()
         self._limits = limits
+        self._record = record
         self._kept = {"stdout": bytearray(), "stderr": bytearray()}
         self._caps = {"stdout": limits.stdout_bytes, "stderr": limits.stderr_bytes}
         allowed = sum(self._caps.values()) if on_output is None else limits.output_bytes
@@ -216,9 +224,10 @@ class RunRequest(Request[Outcome]):
                 super().part(frame)
 
     def result(self, body: Mapping[str, Any]) -> Outcome:
-        return classify.outcome(
+        outcome = classify.outcome(
             body, limits=self._limits, stdout=self.kept("stdout"), stderr=self.kept("stderr")
         )
+        return replace(outcome, recording=recording(body.get("record"))) if self._record else outcome
 
     def ended(self) -> None:
         self.stdin.drop()

@@ -7,7 +7,7 @@ the host and names the request that a frame belongs to. Payloads are JSON object
     PING                                                PONG
     PREPARE  {dirs: [path], links: [[path, target]]}    DONE {}
     RUN      {argv, env, cwd, stdin, tty, stream,       STDOUT bytes, STDERR bytes, ENDED {…}
-              limits, places: {dirs, links}}
+              limits, places: {dirs, links}, record}
     STDIN    bytes       CLOSE_STDIN                    STDIN_CREDIT {bytes}, STDIN_CLOSED {}
     RESIZE   {rows, cols}   SIGNAL {signal}             (belong to a RUN, as the line above)
     KILL     {reason}                                   (of a RUN: its ENDED follows; of a PUT, GET, COLLECT: ERROR)
@@ -26,6 +26,7 @@ fewer, as it may shrink while it is read.
 STDIN goes as far as STDIN_CREDIT allows, which is granted as the program takes it, so that neither a cancel nor
 another run waits behind input that nobody reads. STDIN_CLOSED says that the program reads no more. With `tty`
 {rows, cols} the program has a terminal in place of the three pipes: its output is STDOUT, and CLOSE_STDIN types ^D.
+With `record` [word] ENDED has in `record` what was seen of the program: {events: [[kind, what, detail, count]], lost}.
 
 The host believes no reply: kinds and codes are closed sets, and `Decoder` refuses what is too long, unknown, or raw
 and empty.
@@ -117,6 +118,7 @@ ERROR_CODES = frozenset(
         "no_space",
         "no_inodes",
         "busy",
+        "no_recorder",
         "failed",
     }
 )

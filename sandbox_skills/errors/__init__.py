@@ -43,6 +43,7 @@
        ├─ EngineUnavailableError       no engine answers, or it refuses us
        ├─ ImageError                   the runner image is missing, old or unfit
        ├─ GuaranteeError               the engine cannot enforce what the spec demands
+       ├─ RecorderError                runs of this sandbox cannot be recorded
        ├─ ArtifactStoreError           the artifact store is damaged, or cannot be read or written
        ├─ WorkspaceFullError           no room in the workspace for a file the host wanted to put there
        ├─ SandboxLostError             the box or its daemon went away
@@ -64,6 +65,7 @@ from sandbox_skills.errors.engine import (
     EngineUnavailableError,
     GuaranteeError,
     ImageError,
+    RecorderError,
     RunnerProtocolError,
     SandboxLostError,
     SessionLostError,
@@ -137,6 +139,7 @@ __all__ = [
     "PolicyError",
     "ProgramNotFoundError",
     "QuotaError",
+    "RecorderError",
     "RequestError",
     "RunnerProtocolError",
     "SandboxLostError",

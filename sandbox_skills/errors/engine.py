@@ -38,6 +38,12 @@ class GuaranteeError(EngineError):
         self.lost = tuple(lost)
 
 
+class RecorderError(EngineError):
+    """Runs of this sandbox cannot be recorded, as was asked for; nothing was run."""
+
+    code = "recorder_unavailable"
+
+
 class ArtifactStoreError(EngineError):
     """The artifact store is damaged, busy, or cannot be read or written; says where and why."""
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from sandbox_skills.engines.base import OutputSink, Sandbox
+    from sandbox_skills.recording import Recording
     from sandbox_skills.spec import Command, Limits, Outcome
     from sandbox_skills.telemetry import Redaction
 
@@ -49,7 +50,18 @@ def redacted_outcome(outcome: Outcome, redaction: Redaction) -> Outcome:
         outcome,
         stdout=redaction.data(outcome.stdout, cut=cut or outcome.stdout_truncated),
         stderr=redaction.data(outcome.stderr, cut=cut or outcome.stderr_truncated),
+        recording=_redacted_recording(outcome.recording, redaction),
     )
+
+
+def _redacted_recording(recording: Recording | None, redaction: Redaction) -> Recording | None:
+    if recording is None:
+        return None
+    events = (
+        replace(one, what=redaction.text(one.what), detail=redaction.text(one.detail))
+        for one in recording.events
+    )
+    return replace(recording, events=tuple(events))
 
 
 class RedactedSink:

@@ -161,6 +161,7 @@ def _command(
         env=run_environment(root, skill_name=name, run_id=run_id, extra=extra),
         cwd=working_directory(request.cwd, skill=root, variables=variables),
         stdin=request.stdin,
+        record=request.record,
     )
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from sandbox_skills.recording import Recorded
     from sandbox_skills.spec import CollectLimits, Limits
     from sandbox_skills.workspace.input_plan import AnyInput
     from sandbox_skills.workspace.output_spec import OutputRequest
@@ -56,6 +57,7 @@ class RunRequest:
     copy of the skill, which a session keeps. `grants` are secret variables that a policy gives this skill: a box that
     was given some runs no other skill, and no output shows them. `digest` is the only content of the skill that may
     run, "" any. `ceilings` are the policy's: no limit, and no time that was asked for, is above them.
+    `record` is what is to be seen of the run; the result's outcome has the recording.
 
     Outputs are asked for in one of two ways. `outputs` are globs relative to the workspace; `out_dir` is where they
     are saved, None keeps them in memory; without `overwrite`, files that are there and differ stay, and the
@@ -79,6 +81,7 @@ class RunRequest:
     wanted: OutputRequest | None = None
     limits: Limits | None = None
     ceilings: RunLimits = field(default_factory=RunLimits)
+    record: frozenset[Recorded] = frozenset()
     collect: CollectLimits | None = None
 
 

@@ -253,6 +253,12 @@ KINDS: list[tuple[str, Observed, Observed, str]] = [
         seen(behaviour=Behaviour(network=())),
         "behaviour.network: an attempt at the network expected, but there was none",
     ),
+    (
+        "{ending: any, behaviour: {network: none}}",
+        seen(Signalled(9), behaviour=Behaviour(network=())),
+        seen(Stopped("memory"), behaviour=Behaviour()),
+        "behaviour.network: what it tried is not known: the record was lost with the sandbox",
+    ),
 ]
 
 

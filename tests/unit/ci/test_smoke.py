@@ -135,9 +135,9 @@ class TestHelp:
 
 def test_each_check_can_be_switched_off_with_a_reason(folder: Path) -> None:
     (folder / "scripts/a.py").write_text(ARGPARSE, encoding="utf-8")
-    every = ("valid", "tools", "references", "syntax", "help")
+    every = ("valid", "tools", "references", "syntax", "help", "network")
     found = trials(folder, **dict.fromkeys(every, "because of x"))
-    assert len(found) == 5
+    assert len(found) == 6
     assert {one.work for one in found.values()} == {Skipped("because of x")}
 
 

@@ -19,6 +19,7 @@ from sandbox_skills.errors import (
     InputError,
     PathEscapeError,
     PatternError,
+    RecorderError,
     RequestError,
     RunnerProtocolError,
     SandboxSkillsError,
@@ -102,6 +103,7 @@ class TestRefusals:
             ("no_space", WorkspaceFullError),
             ("no_inodes", WorkspaceFullError),
             ("bad_request", RequestError),
+            ("no_recorder", RecorderError),
             ("failed", EngineError),
         ],
     )

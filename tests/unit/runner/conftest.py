@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 RUNNER = Path(__file__).parents[3] / "runner-image" / "runner.py"
+RECORDER = RUNNER.with_name("recorder.py")
 
 SYSTEM_PYTHON = "/usr/bin/python3"
 """A Python that another uid can start too."""
@@ -48,6 +49,7 @@ class Options(TypedDict, total=False):
     output: int
     tty: tuple[int, int] | None
     places: Mapping[str, object] | None
+    record: Sequence[str] | None
 
 
 @dataclass
@@ -261,7 +263,9 @@ def _readable_copy(workspace: Path) -> Path:
     """Returns a copy of the runner beside the workspace: another uid may not be able to read the checkout."""
     copy = workspace.parent / "runner.py"
     shutil.copyfile(RUNNER, copy)
-    for path in (copy, *workspace.parents):
+    recorder = workspace.parent / "recorder.py"
+    shutil.copyfile(RECORDER, recorder)
+    for path in (copy, recorder, *workspace.parents):
         if path.is_relative_to("/tmp") and path != Path("/tmp"):
             path.chmod(0o755)
     return copy
@@ -286,6 +290,7 @@ def order(*argv: str, stdin: str = "none", **options: Unpack[Options]) -> dict[s
         "stream": options.get("stream", False),
         "limits": limits,
         "places": options.get("places"),
+        "record": options.get("record"),
     }
 
 
@@ -348,7 +353,17 @@ def host(start_host: StartHost) -> Host:
 @pytest.fixture(scope="session")
 def runner_module() -> ModuleType:
     """The runner's own code, for its pure parts."""
-    spec = importlib.util.spec_from_file_location("runner_under_test", RUNNER)
+    return _loaded(RUNNER)
+
+
+@pytest.fixture(scope="session")
+def recorder_module() -> ModuleType:
+    """The recorder's own code, for its pure parts."""
+    return _loaded(RECORDER)
+
+
+def _loaded(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"{path.stem}_under_test", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
