@@ -172,6 +172,45 @@ def test_a_case_is_given_files_inputs_stdin_variables_and_tools(program: Program
     assert "cases.yaml:2: a: add: " in done.stderr
 
 
+@pytest.mark.timeout(120)
+def test_attempts_at_the_network_are_seen_whatever_makes_them(program: Program, tmp_path: Path) -> None:
+    cases = """
+        cases:
+          - name: quiet
+            matrix: {kind: [none, attempted]}
+            run: python3 scripts/inside.py
+            expect: {stdout: {contains: heard}, behaviour: {network: "{{kind}}"}}
+          - name: loud
+            matrix:
+              - run: python3 -c 'import socket; socket.create_connection(("192.0.2.1", 80))' || true
+              - run: node -e 'fetch("http://a.example/").catch(() => {})'
+              - run: ": > /dev/tcp/192.0.2.1/80 || true"
+              - run: "(setsid bash -c ': > /dev/udp/192.0.2.1/80' &); sleep 1"
+            run: "{{run}}"
+            expect: {behaviour: {network: none}}
+          - name: hangs and tries
+            run: ": > /dev/tcp/192.0.2.1/80; sleep 60"
+            limits: {wall_seconds: 3}
+            expect: {ending: wall_time, behaviour: {network: attempted}}
+        """
+    inside = (
+        "import socket\nwith socket.create_server(('127.0.0.1', 0)) as one:\n"
+        "    socket.create_connection(one.getsockname()).close()\n    print('heard', one.accept()[1][0])\n"
+    )
+    skill = write(tmp_path, cases, inside_py=inside)
+    done = program.run("test", str(skill), "--json", "-k", "skill::")
+    told = {
+        name: [one["message"] for one in row["failures"]]
+        for name, row in results(done).items()
+        if not name.startswith("smoke")
+    }
+    tried = "no attempt at the network expected, but it tried "
+    assert told.pop("quiet [kind=none]") == []
+    assert told.pop("quiet [kind=attempted]") == ["an attempt at the network expected, but there was none"]
+    assert told.pop("hangs and tries") == []
+    assert sorted(told.values()) == [[f"{tried}192.0.2.1:80"]] * 3 + [[f"{tried}a.example"]]
+
+
 @pytest.mark.timeout(240)
 def test_the_samples_meet_their_cases(program: Program) -> None:
     done = program.run("test", str(ROOT / "skills"), "--json")

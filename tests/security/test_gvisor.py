@@ -15,7 +15,7 @@ import pytest
 
 from sandbox_skills.engines.docker_config import GVISOR, LOST_IN_GVISOR
 from sandbox_skills.engines.image import UID_COUNT, UID_FIRST
-from sandbox_skills.errors import GuaranteeError, RunnerProtocolError, SandboxLostError
+from sandbox_skills.errors import GuaranteeError, RecorderError, RunnerProtocolError, SandboxLostError
 from sandbox_skills.spec import (
     BASE_GUARANTEES,
     MIB,
@@ -248,6 +248,15 @@ class TestResources:
             assert (await neighbour.shell("true")).ok
             done = (await asyncio.gather(bomb, return_exceptions=True))[0]
             assert isinstance(done, SandboxLostError) or not done.ok  # type: ignore[union-attr]  # an Outcome
+
+
+class TestRecordedRuns:
+    pytestmark = family("recorded_runs")
+
+    async def test_where_nothing_can_be_recorded_nothing_is_run(self, box: Box) -> None:
+        with pytest.raises(RecorderError):
+            await box.run(Command(("touch", "made"), env=ENVIRONMENT, record=frozenset({"network"})))
+        assert (await box.shell("test ! -e made")).ok
 
 
 class TestLeftovers:
