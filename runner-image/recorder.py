@@ -374,8 +374,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self._rows: dict[str, dict[tuple[str, str], int]] = {kind: {} for kind in KINDS}
-        self._room = dict.fromkeys(KINDS, CHARACTERS)
-        self._lost = dict.fromkeys(KINDS, 0)
+        self._room: dict[str, int] = dict.fromkeys(KINDS, CHARACTERS)
+        self._lost: dict[str, int] = dict.fromkeys(KINDS, 0)
 
     def add(self, kind: str, what: str, detail: str = "") -> None:
         """Counts one; an empty `what` is something that could not be read."""
@@ -426,21 +426,18 @@ class Recorder:
         self._resolving: set[tuple[int, int]] = set()
         numbers = MACHINES[os.uname().machine].numbers
         self._writes = MACHINES[os.uname().machine].writes
-        self._handlers: dict[int, Callable[[Caller, Sequence[int]], None]] = {
-            numbers[name]: handler
-            for name, handler in {
-                "open": lambda caller, args: self._open(caller, None, args[0], args[1]),
-                "openat": lambda caller, args: self._open(caller, args[0], args[1], args[2]),
-                "openat2": self._openat2,
-                "connect": self._connect,
-                "sendto": self._sendto,
-                "sendmsg": lambda caller, args: self._message(caller, args[0], args[1]),
-                "sendmmsg": self._sendmmsg,
-                "execve": lambda caller, args: self._program(caller, None, args[0], args[1]),
-                "execveat": lambda caller, args: self._program(caller, args[0], args[1], args[2]),
-            }.items()
-            if name in numbers
+        handlers: dict[str, Callable[[Caller, Sequence[int]], None]] = {
+            "open": lambda caller, args: self._open(caller, None, args[0], args[1]),
+            "openat": lambda caller, args: self._open(caller, args[0], args[1], args[2]),
+            "openat2": self._openat2,
+            "connect": self._connect,
+            "sendto": self._sendto,
+            "sendmsg": lambda caller, args: self._message(caller, args[0], args[1]),
+            "sendmmsg": self._sendmmsg,
+            "execve": lambda caller, args: self._program(caller, None, args[0], args[1]),
+            "execveat": lambda caller, args: self._program(caller, args[0], args[1], args[2]),
         }
+        self._handlers = {numbers[name]: handlers[name] for name in handlers if name in numbers}
 
     def turn(self) -> None:
         """Answers some of those that wait; called where one does."""
@@ -596,6 +593,14 @@ def queried_name(data: bytes) -> str:
     return b".".join(labels).decode("ascii", "backslashreplace") if place < len(data) else ""
 
 
+def resolved(path: str) -> str:
+    """Returns a path with its links followed, as far as that can be done."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError, RecursionError):  # a thousand links in a row are a path, too
+        return path
+
+
 class Caller:
     """A process that is held in a call, as `/proc` shows it. What cannot be read is empty."""
 
@@ -639,13 +644,13 @@ class Caller:
     def file(self, directory: int | None, where: int) -> str:
         """Returns the file that a path leads to, links followed."""
         path = self._absolute(directory, where)
-        return path if path.startswith(("/proc/", "/dev/")) or not path else os.path.realpath(path)
+        return path if path.startswith(("/proc/", "/dev/")) or not path else resolved(path)
 
     def entry(self, directory: int | None, where: int) -> str:
         """Returns the entry that a path names, links followed on the way and not at its end."""
         path = self._absolute(directory, where)
         folder, name = os.path.split(path.rstrip("/"))
-        return os.path.join(os.path.realpath(folder), name) if path else ""
+        return os.path.join(resolved(folder), name) if path else ""
 
     def _absolute(self, directory: int | None, where: int) -> str:
         path = self.text(where)

@@ -172,6 +172,30 @@ def test_a_flood_is_counted_and_does_not_hide_another_kind(host: Host) -> None:
     assert len(found.of("connect")) == 3
 
 
+def test_a_path_of_any_shape_ends_neither_the_run_nor_the_runner(host: Host) -> None:
+    text = """
+import os
+for n in range(3000):
+    os.symlink(f"l{n + 1}", f"l{n}")
+os.symlink("self", "self")
+os.makedirs("d/" * 200)
+for path in ("l0", "l2990", "self", "x" * 5000, "d/" * 200 + "f", b"\\xff\\x1b[2J", "a/../../..", "/proc/self/fd/0/x"):
+    for flags in (os.O_RDONLY, os.O_WRONLY | os.O_CREAT):
+        try:
+            os.close(os.open(path, flags))
+        except OSError:
+            pass
+import ctypes
+libc = ctypes.CDLL(None)
+for number in (2, 59, 82, 257, 322, 42, 44, 46, 307, 437):
+    for value in (0, 1, 2**31 - 1, 2**63 - 1, 2**64 - 1):
+        libc.syscall(number, *[ctypes.c_ulong(value)] * 6)
+"""
+    done = host.python(text, record=EVERYTHING)
+    assert done.ending == (0, None, None), done.stderr
+    assert host.run("true", record=EVERYTHING).ending == (0, None, None)
+
+
 # That it changes nothing
 
 
