@@ -105,6 +105,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "engine_unavailable": 503,
         "image_unfit": 503,
         "guarantee_missing": 503,
+        "recorder_unavailable": 503,
         "sandbox_lost": 503,
         "runner_protocol": 503,
         # the model behind this server
