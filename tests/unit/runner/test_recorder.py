@@ -173,13 +173,13 @@ def test_a_flood_is_counted_and_does_not_hide_another_kind(host: Host) -> None:
 
 
 def test_a_path_of_any_shape_ends_neither_the_run_nor_the_runner(host: Host) -> None:
+    for n in range(1500):
+        (host.workspace / f"l{n}").symlink_to(f"l{n + 1}")
+    (host.workspace / "self").symlink_to("self")
+    (host.workspace / ("d/" * 100)).mkdir(parents=True)
     text = """
 import os
-for n in range(3000):
-    os.symlink(f"l{n + 1}", f"l{n}")
-os.symlink("self", "self")
-os.makedirs("d/" * 200)
-for path in ("l0", "l2990", "self", "x" * 5000, "d/" * 200 + "f", b"\\xff\\x1b[2J", "a/../../..", "/proc/self/fd/0/x"):
+for path in ("l0", "l1490", "self", "x" * 5000, "d/" * 100 + "f", b"\\xff\\x1b[2J", "a/../../..", "/proc/self/fd/0/x"):
     for flags in (os.O_RDONLY, os.O_WRONLY | os.O_CREAT):
         try:
             os.close(os.open(path, flags))
