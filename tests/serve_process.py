@@ -48,7 +48,7 @@ def served(program: Program, *arguments: str, **environ: str) -> Generator[Serve
         left.unlink()
     process = program.start("serve", "--port", "0", "--json", *arguments, environ=environ)
     try:
-        told = _announced(process)
+        told = announced(process)
         yield Served(process, told["url"], told["key"])
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
@@ -60,7 +60,7 @@ def served(program: Program, *arguments: str, **environ: str) -> Generator[Serve
         process.communicate()
 
 
-def _announced(process: subprocess.Popen[bytes]) -> dict[str, Any]:
+def announced(process: subprocess.Popen[bytes]) -> dict[str, Any]:
     """Returns what the server prints once it answers."""
     assert process.stdout is not None
     text = b""
