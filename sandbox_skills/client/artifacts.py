@@ -20,10 +20,13 @@ class Artifacts:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    def list(self, prefix: str = "", *, every: bool = False) -> AsyncGenerator[ArtifactInfo]:
-        """Yields artifacts whose names start with `prefix`, by `every` all their versions and not only the latest."""
-        query = {"prefix": prefix or None, "all_versions": "true" if every else None}
-        return pages(self._connection, path_of("artifacts"), ArtifactInfo, query)
+    def list(self, prefix: str = "") -> AsyncGenerator[ArtifactInfo]:
+        """Yields the latest version of each artifact whose name starts with `prefix`, by name."""
+        return pages(self._connection, path_of("artifacts"), ArtifactInfo, {"prefix": prefix or None})
+
+    def versions(self, name: str) -> AsyncGenerator[ArtifactInfo]:
+        """Yields every version of one artifact, the oldest first."""
+        return pages(self._connection, path_of("artifacts", name, "versions"), ArtifactInfo)
 
     async def get(self, name: str, version: int | None = None) -> ArtifactInfo:
         """Returns one artifact, the latest version of it by default."""

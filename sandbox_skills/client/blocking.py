@@ -108,6 +108,7 @@ class BlockingArtifacts:
 
     def __init__(self, artifacts: Artifacts, calls: _Calls) -> None:
         self.list = calls.values(artifacts.list)
+        self.versions = calls.values(artifacts.versions)
         self.get = calls.value(artifacts.get)
         self.content = calls.values(artifacts.content)
         self.delete = calls.value(artifacts.delete)

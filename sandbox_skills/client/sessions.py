@@ -33,7 +33,7 @@ class Sessions:
         self._connection = connection
 
     async def create(self, *, name: str | None = None, ttl_seconds: float | None = None) -> SessionInfo:
-        """Opens a session, for as long as the server lets one live where `ttl_seconds` is None."""
+        """Makes a session, which closes when nobody used it for `ttl_seconds`, an hour by default."""
         given = {"name": name, "ttl_seconds": ttl_seconds}
         body = {key: value for key, value in given.items() if value is not None}
         return read(SessionInfo, await self._connection.json(Request("POST", path_of("sessions"), json=body)))
@@ -42,12 +42,12 @@ class Sessions:
         """Returns a session as it is now."""
         return read(SessionInfo, await self._connection.json(Request("GET", path_of("sessions", session_id))))
 
-    def list(self) -> AsyncGenerator[SessionInfo]:
-        """Yields the sessions there are."""
-        return pages(self._connection, path_of("sessions"), SessionInfo)
+    def list(self, *, state: str | None = None) -> AsyncGenerator[SessionInfo]:
+        """Yields sessions, the newest first, closed ones too; a `state` that is None passes all."""
+        return pages(self._connection, path_of("sessions"), SessionInfo, {"state": state})
 
     async def extend(self, session_id: str, seconds: float) -> SessionInfo:
-        """Lets a session live `seconds` from now."""
+        """Lets a session live `seconds` from now, never shorter than it would."""
         path = path_of("sessions", session_id, "extend")
         return read(
             SessionInfo, await self._connection.json(Request("POST", path, json={"seconds": seconds}))
@@ -65,19 +65,18 @@ class Sessions:
         """Yields the files of a session's workspace."""
         return pages(self._connection, path_of("sessions", session_id, "files"), FileInfo)
 
-    async def put_file(self, session_id: str, path: str, content: Content) -> JsonObject:
+    async def put_file(self, session_id: str, path: str, content: Content) -> FileInfo:
         """Writes a file of the workspace, whole.
 
         `content` is its bytes, a file here that is sent as it is read, or what gives its bytes anew at each call.
         """
-        return await self._connection.json(
-            Request(
-                "PUT",
-                file_path(session_id, path),
-                content=_made(content),
-                headers={"Content-Type": "application/octet-stream"},
-            )
+        sent = Request(
+            "PUT",
+            file_path(session_id, path),
+            content=_made(content),
+            headers={"Content-Type": "application/octet-stream"},
         )
+        return read(FileInfo, await self._connection.json(sent))
 
     def file(self, session_id: str, path: str) -> AsyncGenerator[bytes]:
         """Yields the bytes of a file of the workspace."""

@@ -164,11 +164,16 @@ class SkillVersion:
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """A workspace that is kept over many runs. An idle one has no sandbox, and gets one with the next call."""
+    """A workspace that is kept over many runs. An idle one has no sandbox, and gets one with the next call.
+
+    It closes when nobody used it for `ttl_seconds`; `end` is why it is closed.
+    """
 
     id: str
     state: Literal["active", "idle", "closed"]
     name: str | None = None
+    end: str | None = None
+    ttl_seconds: float = 0.0
     expires_at: datetime | None = None
     created_at: datetime | None = None
     last_used_at: datetime | None = None
@@ -184,7 +189,7 @@ class FileInfo:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactInfo:
-    """One version of a kept file. `created` is seconds since the epoch."""
+    """One version of a kept file."""
 
     name: str
     version: int
@@ -195,4 +200,4 @@ class ArtifactInfo:
     skill: str = ""
     skill_digest: str = ""
     run_id: str = ""
-    created: float | datetime | None = None
+    created_at: datetime | None = None

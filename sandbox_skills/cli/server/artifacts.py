@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from sandbox_skills.artifacts import MAX_PAGE, Artifact, Page, Removed
@@ -39,16 +38,15 @@ class ServerArtifacts:
         tenant: str,
     ) -> Page:
         """Returns all of them at once: the client reads page by page."""
-        found = self._client.artifacts.list(prefix, every=all_versions)
-        return Page(tuple([artifact_of(one) async for one in found]))
+        found = [one async for one in self._client.artifacts.list(prefix)]
+        if all_versions:
+            found = [one for name in found async for one in self._client.artifacts.versions(name.name)]
+        return Page(tuple(map(artifact_of, found)))
 
     async def delete(self, name: str, version: int | None = None, *, tenant: str) -> Removed:
         """Removes one version, or every one without a number; raises ArtifactNotFoundError where there is none."""
-        there = [
-            artifact_of(one)
-            async for one in self._client.artifacts.list(name, every=True)
-            if one.name == name and version in {None, one.version}
-        ]
+        versions = [one async for one in self._client.artifacts.versions(name)]
+        there = [artifact_of(one) for one in versions if version in {None, one.version}]
         if not there:
             raise ArtifactNotFoundError(
                 f"no artifact {name!r}" + ("" if version is None else f" of version {version}")
@@ -80,7 +78,6 @@ async def server_artifacts(there: ServerOptions) -> AsyncGenerator[ServerArtifac
 
 def artifact_of(told: ArtifactInfo) -> Artifact:
     """Returns an artifact as this machine tells of its own."""
-    created = told.created.timestamp() if isinstance(told.created, datetime) else told.created or 0.0
     return Artifact(
         name=told.name,
         version=told.version,
@@ -90,5 +87,5 @@ def artifact_of(told: ArtifactInfo) -> Artifact:
         skill=told.skill,
         skill_digest=told.skill_digest,
         run_id=told.run_id,
-        created=created,
+        created=told.created_at.timestamp() if told.created_at is not None else 0.0,
     )

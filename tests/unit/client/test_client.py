@@ -348,7 +348,7 @@ async def test_a_list_is_read_page_by_page(server: ScriptedServer) -> None:
 
 
 async def test_names_are_steps_of_the_address_and_never_more(server: ScriptedServer) -> None:
-    server.script(*[Reply({"id": "x", "state": "active", "name": "n"})] * 9)
+    server.script(*[Reply({"id": "x", "state": "active", "name": "n", "path": "p"})] * 9)
     async with SkillsClient(server.options()) as client:
         await client.sessions.get("../admin/tenants")
         await client.skills.get("..")
@@ -364,7 +364,9 @@ async def test_names_are_steps_of_the_address_and_never_more(server: ScriptedSer
 
 async def test_a_file_is_sent_whole_at_every_attempt(server: ScriptedServer, tmp_path: Path) -> None:
     (tmp_path / "big").write_bytes(b"x" * 700_000)
-    server.script(Reply({"detail": "later"}, 503), Reply({}), Reply({}))
+    server.script(
+        Reply({"detail": "later"}, 503), Reply({"path": "work/big"}), Reply({"path": "a", "size": 3})
+    )
     async with SkillsClient(server.options()) as client:
         await client.sessions.put_file("01S", "work/big", tmp_path / "big")
         await client.sessions.put_file("01S", "work/small", b"abc")
