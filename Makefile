@@ -79,6 +79,10 @@ test: image bubblewrap chromium unit ## Every test, the Docker ones included
 redteam: image bubblewrap gvisor ## Attack every engine, and write what came of it into the README
 	$(BIN)/pytest tests/security --matrix README.md
 
+full-tools: ## Build the large image, and see that its tools work under the filter of calls (minutes, 2.3 GB)
+	@$(MAKE) --no-print-directory image TARGET=full
+	$(BIN)/pytest tests/integration/full_image.py
+
 bench: image bubblewrap ## Measure, and compare with the figures that must be reached
 	$(BIN)/python -m tests.bench
 
