@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,11 +18,12 @@ from hypothesis import settings
 
 from sandbox_skills.engines.bubblewrap import BubblewrapEngine, BubblewrapEngineOptions
 from sandbox_skills.engines.bubblewrap.export import provide
-from sandbox_skills.engines.bubblewrap.rootfs import Wanted, prune
+from sandbox_skills.engines.bubblewrap.rootfs import Wanted, find, prune
 from sandbox_skills.engines.docker import DockerEngine, DockerEngineOptions
 from sandbox_skills.engines.docker_client import connect
 from sandbox_skills.engines.docker_config import LABEL_MANAGED
 from sandbox_skills.engines.local import LocalEngine, LocalEngineOptions
+from sandbox_skills.errors import SandboxSkillsError
 from sandbox_skills.workspace.staging import SkillStore
 from tests.docker_host import connection
 from tests.model_server import ModelServer
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     import docker
 
 ROOT = Path(__file__).parent.parent
+
+ROOT_FILE_SYSTEMS = ROOT / ".state" / "tests" / "rootfs"
 
 LEAK_SECONDS = 10.0
 
@@ -113,10 +116,17 @@ async def _engine(
 @pytest.fixture(scope="session")
 def root_file_systems(daemon: docker.APIClient) -> Path:
     """Where bubblewrap's boxes have their root file system: exported once for this checkout, as that takes seconds."""
-    folder = ROOT / ".state" / "tests" / "rootfs"
-    prune(folder, frozenset({Wanted().name}))
-    provide(daemon, folder, Wanted())
-    return folder
+    prune(ROOT_FILE_SYSTEMS, frozenset({Wanted().name}))
+    provide(daemon, ROOT_FILE_SYSTEMS, Wanted())
+    return ROOT_FILE_SYSTEMS
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Exports the files before the first test, which has no time for that of its own."""
+    needed = any(item.get_closest_marker("bubblewrap") for item in session.items)
+    if needed and not session.config.option.collectonly and find(ROOT_FILE_SYSTEMS, Wanted()) is None:
+        with suppress(SandboxSkillsError), closing(connect(connection())) as client:  # the fixture tells why
+            provide(client, ROOT_FILE_SYSTEMS, Wanted())
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,11 @@ WITHOUT_VENV = 'case "$*" in *ensurepip*) exit 1 ;; *version*) echo python3.12-v
 def setup(
     folder: Path, python: str = "python3", **programs: str
 ) -> tuple[subprocess.CompletedProcess[str], list[str]]:
-    """Runs the step with stand-ins for programs; returns it, and what apt-get was asked for."""
+    return step(folder, "python", python, **programs)
+
+
+def step(folder: Path, *words: str, **programs: str) -> tuple[subprocess.CompletedProcess[str], list[str]]:
+    """Runs a step with stand-ins for programs; returns it, and what apt-get was asked for."""
     apt = f'echo "$@" >> {folder}/apt'
     stands_in = {"python3": WITHOUT_VENV, "apt-get": apt, "id": "echo 0", "grep": "exit 0", **programs}
     for name, text in stands_in.items():
@@ -30,8 +34,11 @@ def setup(
         file.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
         file.chmod(0o755)
     done = subprocess.run(
-        ["sh", str(SCRIPT), "python", python],
-        env={"PATH": f"{folder}:/usr/bin:/bin", "ENGINE_SETUP": programs.get("ENGINE_SETUP", "")},
+        ["/bin/sh", str(SCRIPT), *words],
+        env={
+            "PATH": programs.get("PATH", f"{folder}:/usr/bin:/bin"),
+            "ENGINE_SETUP": programs.get("ENGINE_SETUP", ""),
+        },
         capture_output=True,
         text=True,
         check=False,
@@ -77,6 +84,45 @@ def test_a_python_that_is_not_there_is_told(tmp_path: Path) -> None:
     done, asked = setup(tmp_path, "no-such-python")
     assert (done.returncode, asked) == (1, [])
     assert "there is no no-such-python" in done.stderr
+
+
+PROGRAMS = {"bubblewrap": "bwrap", "gvisor": "runsc", "crun": "crun", "chromium": "chromium"}
+"""The steps that see that a program is there, and what it is called."""
+
+PACKAGES = {"bubblewrap": "bubblewrap", "gvisor": "runsc", "crun": "crun", "chromium": "chromium"}
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> str:
+    """A PATH with what the script itself runs, and none of the programs that it sees to."""
+    folder = tmp_path / "bare"
+    folder.mkdir()
+    for name in ("sh", "dirname", "env"):
+        (folder / name).symlink_to(str(shutil.which(name)))
+    return f"{tmp_path}:{folder}"
+
+
+@pytest.mark.parametrize("word", PROGRAMS)
+def test_a_program_that_is_there_is_used_as_it_is(tmp_path: Path, bare: str, word: str) -> None:
+    done, asked = step(tmp_path, word, PATH=bare, **{PROGRAMS[word]: "exit 0"})
+    assert (done.returncode, done.stderr, asked) == (0, "", [])
+
+
+@pytest.mark.parametrize("word", PROGRAMS)
+def test_root_on_debian_gets_a_program_that_is_missing(tmp_path: Path, bare: str, word: str) -> None:
+    done, asked = step(tmp_path, word, PATH=bare)
+    assert done.returncode == 0, done.stderr
+    assert asked[-1] == f"install --yes --quiet --no-install-recommends {PACKAGES[word]}"
+
+
+@pytest.mark.parametrize("word", PROGRAMS)
+@pytest.mark.parametrize("why", [{"ENGINE_SETUP": "no"}, {"id": "echo 1000"}, {"grep": "exit 1"}], ids=str)
+def test_elsewhere_a_program_that_is_missing_is_named(
+    tmp_path: Path, bare: str, word: str, why: dict[str, str]
+) -> None:
+    done, asked = step(tmp_path, word, PATH=bare, **why)
+    assert (done.returncode, asked) == (1, [])
+    assert f"apt-get install --no-install-recommends {PACKAGES[word]}" in done.stderr
 
 
 @pytest.fixture

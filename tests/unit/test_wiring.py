@@ -13,8 +13,8 @@ import pytest
 from sandbox_skills.directories import Account
 from sandbox_skills.errors import EngineError, InputError
 from sandbox_skills.settings import load_settings
-from sandbox_skills.spec import Stopped
-from sandbox_skills.wiring import live, opened, sandbox_spec, store_root
+from sandbox_skills.spec import BASE_GUARANTEES, Guarantee, Stopped
+from sandbox_skills.wiring import doctor_options, live, opened, sandbox_spec, store_root
 from sandbox_skills.workspace.input_refs import InputRef
 from sandbox_skills.workspace.manager import Argv, RunRequest
 from sandbox_skills.workspace.output_spec import OutputRequest
@@ -157,3 +157,16 @@ class TestPlaceOfTheStore:
     def test_a_place_that_was_chosen_is_taken(self) -> None:
         given = {"data_dir": "/srv/data", "store.dir": "/srv/store"}
         assert store_root(load_settings(given, environ={})) == Path("/srv/store")
+
+
+def test_sandboxes_demand_everything_but_what_the_settings_do_without(tmp_path: Path) -> None:
+    assert sandbox_spec(wired(tmp_path, engine="docker")).needs == BASE_GUARANTEES
+    lacking = {Guarantee.INODES, Guarantee.PROTECTED_RUNNER}
+    given: dict[str, object] = {"docker__without": ["inodes", "protected_runner"], "docker__runtime": "runsc"}
+    less = wired(tmp_path, engine="docker", **given)
+    assert sandbox_spec(less).needs == (BASE_GUARANTEES - lacking) | {Guarantee.KERNEL_BOUNDARY}
+    assert doctor_options(less).needs == sandbox_spec(less).needs
+    # What one engine does without says nothing of another.
+    assert sandbox_spec(wired(tmp_path, engine="bubblewrap", **given)).needs == BASE_GUARANTEES
+    own = wired(tmp_path, engine="bubblewrap", bubblewrap__without=["memory"])
+    assert sandbox_spec(own).needs == BASE_GUARANTEES - {Guarantee.MEMORY}
