@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sandbox_skills.daemon.access.scopes import Scope
-from sandbox_skills.daemon.ui.pages import artifacts, overview, runs, skills, tenants
+from sandbox_skills.daemon.ui.pages import artifacts, overview, runs, sessions, skills, tenants
 
 if TYPE_CHECKING:
     from sandbox_skills.daemon.ui.visits import Answer
@@ -19,6 +19,8 @@ PAGES: tuple[tuple[str, Answer, Scope | None], ...] = (
     ("/runs/{run_id}/stream", runs.stream, RUN),
     ("/skills", skills.skills, RUN),
     ("/skill", skills.skill, RUN),
+    ("/sessions", sessions.sessions, RUN),
+    ("/sessions/{session_id}", sessions.session, RUN),
     ("/artifacts", artifacts.artifacts, RUN),
     ("/artifact", artifacts.artifact, RUN),
     ("/artifact/content", artifacts.content, RUN),
