@@ -31,7 +31,7 @@ MAX_DIGITS = 15
 
 async def artifacts(visit: Visit) -> Response:
     """Shows the latest version of each artifact, by name."""
-    store, prefix = store_of(visit), visit.text("prefix")
+    store, prefix = visit.daemon.artifacts, visit.text("prefix")
     page = await store.list(prefix, after=visit.text("after") or None, limit=PAGE, tenant=visit.tenant)
     usage = await store.usage(tenant=visit.tenant)
     view = ArtifactList(
@@ -45,7 +45,7 @@ async def artifacts(visit: Visit) -> Response:
 
 async def artifact(visit: Visit) -> Response:
     """Shows one version of an artifact."""
-    store, name = store_of(visit), visit.text("name")
+    store, name = visit.daemon.artifacts, visit.text("name")
     found = await store.stat(name, version_of(visit), tenant=visit.tenant)
     listed = await store.list(name, all_versions=True, limit=MAX_VERSIONS, tenant=visit.tenant)
     view = artifact_page(
@@ -68,14 +68,6 @@ async def download(visit: Visit) -> Response:
     return await _sent(visit, download=True)
 
 
-def store_of(visit: Visit) -> ArtifactStore:
-    """Returns the store, which a server may be without."""
-    store = visit.daemon.live.manager.services.artifacts
-    if store is None:
-        raise HTTPException(HTTPStatus.NOT_FOUND, "This server keeps no artifacts.")
-    return store
-
-
 def version_of(visit: Visit) -> int | None:
     """Returns the version that is asked for, None for the latest."""
     text = visit.text("version")
@@ -93,7 +85,7 @@ async def _text(visit: Visit, store: ArtifactStore, found: Artifact) -> str | No
 
 async def _sent(visit: Visit, *, download: bool) -> Response:
     stack = AsyncExitStack()
-    opened = store_of(visit).open(visit.text("name"), version_of(visit), tenant=visit.tenant)
+    opened = visit.daemon.artifacts.open(visit.text("name"), version_of(visit), tenant=visit.tenant)
     reader = await stack.enter_async_context(opened)
     found = reader.artifact
     headers = file_headers(found.name, found.mime_type, download=download)

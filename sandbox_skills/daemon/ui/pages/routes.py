@@ -21,6 +21,7 @@ PAGES: tuple[tuple[str, Answer, Scope | None], ...] = (
     ("/skill", skills.skill, RUN),
     ("/sessions", sessions.sessions, RUN),
     ("/sessions/{session_id}", sessions.session, RUN),
+    ("/sessions/{session_id}/file", sessions.file, RUN),
     ("/artifacts", artifacts.artifacts, RUN),
     ("/artifact", artifacts.artifact, RUN),
     ("/artifact/content", artifacts.content, RUN),
@@ -33,4 +34,5 @@ PAGES: tuple[tuple[str, Answer, Scope | None], ...] = (
 ACTIONS: tuple[tuple[str, Answer, Scope | None], ...] = (
     ("/runs/{run_id}/cancel", runs.cancel, RUN),
     ("/runs/{run_id}/rerun", runs.rerun, RUN),
+    ("/sessions/{session_id}/close", sessions.close, RUN),
 )

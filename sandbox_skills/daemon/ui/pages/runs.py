@@ -89,6 +89,7 @@ async def cancel(visit: Visit) -> Response:
 
 async def rerun(visit: Visit) -> Response:
     """Asks for the same once more, as a run of its own: of the latest version where none was named."""
+    visit.daemon.check_taking()
     found = await _run(visit)
     order = RunOrder.model_validate(found.request)
     new = await visit.daemon.runs.submit(order, tenant=visit.tenant, actor=visit.who.actor)
@@ -120,14 +121,11 @@ async def _still_kept(visit: Visit, found: Run, after: int) -> Sequence[RunEvent
 
 async def _artifacts(visit: Visit, found: Run) -> Sequence[Artifact]:
     """Returns the artifacts of a run that are still there."""
-    store = visit.daemon.live.manager.services.artifacts
     kept = (found.result or {}).get("artifact_files") or ()
-    if store is None:
-        return ()
 
     async def stat(name: str, version: int) -> Artifact | None:
         try:
-            return await store.stat(name, version, tenant=visit.tenant)
+            return await visit.daemon.artifacts.stat(name, version, tenant=visit.tenant)
         except (ArtifactNotFoundError, RequestError):
             return None
 

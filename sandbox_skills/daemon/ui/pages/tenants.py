@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sandbox_skills.artifacts.store import Usage
 from sandbox_skills.daemon.access.limits import tenant_limits
 from sandbox_skills.daemon.truth.audit import AuditTrail
 from sandbox_skills.daemon.truth.ids import is_id
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     from starlette.responses import Response
 
+    from sandbox_skills.artifacts.store import Usage
     from sandbox_skills.daemon.truth.tenants import Tenant
     from sandbox_skills.daemon.ui.views.tenants import TenantRow
     from sandbox_skills.daemon.ui.visits import Visit
@@ -65,5 +65,4 @@ async def _rows(visit: Visit, found: Sequence[Tenant]) -> list[TenantRow]:
 
 
 async def _usage(visit: Visit, tenant: Tenant) -> Usage:
-    store = visit.daemon.live.manager.services.artifacts
-    return Usage() if store is None else await store.usage(tenant=tenant.id)
+    return await visit.daemon.artifacts.usage(tenant=tenant.id)

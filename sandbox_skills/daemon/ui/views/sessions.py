@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 from sandbox_skills.daemon.truth.sessions import SessionEnd, SessionState
-from sandbox_skills.daemon.ui.views.formatting import Time, short_id, time_of
+from sandbox_skills.daemon.ui.views.formatting import Time, short_id, size, time_of
 from sandbox_skills.daemon.ui.views.log_text import page_line
 from sandbox_skills.daemon.ui.views.outcomes import Badge, Tone
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sandbox_skills.daemon.service.session_files import Listing, SessionFile
     from sandbox_skills.daemon.truth.sessions import Session
     from sandbox_skills.daemon.ui.views.runs import RunRow
 
@@ -49,11 +51,22 @@ class SessionList:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionFileRow:
+    """One file of a session's workspace."""
+
+    path: str
+    name: str
+    size: str
+
+
+@dataclass(frozen=True, slots=True)
 class SessionPage:
-    """One session and the runs in it."""
+    """One session, its files and the runs in it. `files_note` says why there are none, or that there are more."""
 
     row: SessionRow
     can_close: bool
+    files: tuple[SessionFileRow, ...]
+    files_note: str
     runs: tuple[RunRow, ...]
 
 
@@ -70,6 +83,25 @@ def session_row(session: Session, now: float) -> SessionRow:
     )
 
 
-def session_page(session: Session, runs: Sequence[RunRow], now: float) -> SessionPage:
-    """Returns the page of a session."""
-    return SessionPage(session_row(session, now), session.state is not SessionState.CLOSED, tuple(runs))
+def session_page(
+    session: Session, runs: Sequence[RunRow], listing: Listing | None, now: float
+) -> SessionPage:
+    """Returns the page of a session; without a listing its files were not asked for."""
+    return SessionPage(
+        session_row(session, now),
+        session.state is not SessionState.CLOSED,
+        () if listing is None else tuple(_file_row(session.id, file) for file in listing.files),
+        "" if listing is None else _files_note(listing),
+        tuple(runs),
+    )
+
+
+def _file_row(session_id: str, file: SessionFile) -> SessionFileRow:
+    query = urlencode({"path": file.path})
+    return SessionFileRow(f"/sessions/{session_id}/file?{query}", page_line(file.path), size(file.size))
+
+
+def _files_note(listing: Listing) -> str:
+    if not listing.files:
+        return "It has no files yet."
+    return "" if listing.whole else "There are more files than are listed."

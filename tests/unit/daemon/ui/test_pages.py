@@ -15,6 +15,8 @@ from tests.unit.daemon.ui.records import EVIL
 from tests.unit.daemon.ui.test_rendering import Reader
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from sandbox_skills.artifacts import ArtifactStore
     from sandbox_skills.daemon.truth.run import Run
     from tests.daemon_host import Host
@@ -36,9 +38,7 @@ async def ran(host: Host, *argv: str, tenant: str = "acme", wait: bool = True) -
 
 
 def store(host: Host) -> ArtifactStore:
-    found = host.daemon.live.manager.services.artifacts
-    assert found is not None
-    return found
+    return host.daemon.artifacts
 
 
 async def owner(host: Host) -> str:
@@ -224,3 +224,36 @@ async def test_the_audit_log_comes_in_pages(
     older = re.search(r'href="/ui(/audit\?before=\d+)"', (await acme.look("/audit")).text)
     assert older is not None
     assert "tenant.create" in (await acme.look(older[1])).text
+
+
+async def test_a_session_is_listed_looked_at_and_closed(host: Host, acme: Browser) -> None:
+    tenant = await owner(host)
+    made = await host.daemon.sessions.create(name=EVIL, ttl_seconds=600.0, tenant=tenant, actor="test")
+    await host.daemon.files.put(made.id, "work/a.txt", _one(b"hello"), tenant=tenant)
+    assert EVIL in Reader((await acme.look("/sessions")).text).words
+    page = await acme.look(f"/sessions/{made.id}")
+    assert "work/a.txt" not in page.text
+    assert "work/a.txt" in (await acme.look(f"/sessions/{made.id}?files=1")).text
+    sent = await acme.client.get(f"/ui/sessions/{made.id}/file", params={"path": "work/a.txt"})
+    assert sent.content == b"hello"
+    assert sent.headers["Content-Disposition"].startswith("attachment")
+    assert (await acme.look(f"/sessions/{made.id}/file?path=..%2F..%2Fetc%2Fpasswd")).status_code in {
+        404,
+        422,
+    }
+    assert (await acme.send(f"/sessions/{made.id}/close")).status_code == 303
+    assert "closed" in Reader((await acme.look(f"/sessions/{made.id}")).text).words
+
+
+async def test_a_session_of_another_tenant_is_not_there(host: Host, acme: Browser) -> None:
+    await host.tenant("other")
+    other = (await host.daemon.tenants.named("other")).id
+    made = await host.daemon.sessions.create(name="x", ttl_seconds=600.0, tenant=other, actor="test")
+    for part in ("", "?files=1", "/file?path=work%2Fa"):
+        assert (await acme.look(f"/sessions/{made.id}{part}")).status_code == 404
+    await acme.look("/")
+    assert (await acme.send(f"/sessions/{made.id}/close")).status_code == 404
+
+
+async def _one(data: bytes) -> AsyncIterator[bytes]:
+    yield data

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from sandbox_skills.daemon.service.session_files import Listing, SessionFile
 from sandbox_skills.daemon.truth.sessions import Session, SessionEnd, SessionState
-from sandbox_skills.daemon.ui.views.sessions import session_page, session_row
+from sandbox_skills.daemon.ui.views.sessions import SessionFileRow, session_page, session_row
 from tests.unit.daemon.ui.records import NOW
 
 SESSION = Session(
@@ -49,5 +50,17 @@ def test_how_a_session_stands(state: SessionState, end: SessionEnd | None, expec
 
 
 def test_only_an_open_session_can_be_closed() -> None:
-    assert session_page(SESSION, (), NOW).can_close
-    assert not session_page(replace(SESSION, state=SessionState.CLOSED), (), NOW).can_close
+    assert session_page(SESSION, (), None, NOW).can_close
+    assert not session_page(replace(SESSION, state=SessionState.CLOSED), (), None, NOW).can_close
+
+
+def test_files_are_told_with_where_they_can_be_had() -> None:
+    listing = Listing((SessionFile("work/a&b?.txt", 2048),), whole=False)
+    view = session_page(SESSION, (), listing, NOW)
+    assert view.files == (
+        SessionFileRow(
+            "/sessions/01JDZ6V7Z3M9QHTR4W8YB2C5KD/file?path=work%2Fa%26b%3F.txt", "work/a&b?.txt", "2.0 KiB"
+        ),
+    )
+    assert view.files_note == "There are more files than are listed."
+    assert session_page(SESSION, (), Listing((), whole=True), NOW).files_note == "It has no files yet."
