@@ -110,26 +110,28 @@ def paths(server: Served, run_id: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("viewport", [SCREEN, PHONE], ids=["screen", "phone"])
+@pytest.mark.timeout(400)
 def test_axe_finds_no_serious_fault_on_any_page_and_none_is_wider_than_a_phone(
-    browser: Browser, server: Served, viewport: ViewportSize, scheme: str
+    browser: Browser, server: Served
 ) -> None:
     run_id = hostile_run(server)
-    watch = Watch()
-    with signed_in(browser, server, viewport=viewport, color_scheme=scheme) as page:
-        watch.over(page)
-        found: list[str] = []
-        for path in paths(server, run_id):
-            page.goto(f"{server.url}/ui{path}")
-            unfold(page)
+    watch, found, asked = Watch(), list[str](), set[str]()
+    for viewport, scheme in ((SCREEN, "light"), (PHONE, "dark"), (PHONE, "light"), (SCREEN, "dark")):
+        with signed_in(browser, server, viewport=viewport, color_scheme=scheme) as page:
+            watch.over(page)
+            page.on("request", lambda request: asked.add(request.url.partition("/ui")[0]))
+            for path in paths(server, run_id):
+                page.goto(f"{server.url}/ui{path}")
+                unfold(page)
+                found += faults_of(page)
+                assert overflow_of(page) == 0, path
+            page.get_by_role("button", name="Sign out").click()
+            expect(page.get_by_label("API key")).to_be_visible()
             found += faults_of(page)
-            assert overflow_of(page) == 0, path
-        page.get_by_role("button", name="Sign out").click()
-        expect(page.get_by_label("API key")).to_be_visible()
-        found += faults_of(page)
     assert found == []
     assert watch.faults == []
+    assert watch.dialogs == []
+    assert asked == {server.url}, "a page asked another host"
 
 
 def test_a_log_grows_while_it_is_looked_at_and_the_run_is_cancelled_and_run_again(
@@ -172,21 +174,12 @@ def test_nothing_that_a_skill_wrote_is_obeyed(browser: Browser, server: Served) 
             assert page.evaluate("document.querySelectorAll('img[src=x]').length") == 0
         page.goto(f"{server.url}/ui/runs/{run_id}")
         expect(page.get_by_role("log")).to_contain_text(EVIL)
-        expect(page.get_by_role("cell", name=EVIL)).to_have_count(0)
+        page.goto(f"{server.url}/ui/artifact/content?name=out%2Fa.svg")
+        assert page.evaluate("window.origin") == "null", "a file opened by itself is in its sandbox too"
+        assert page.evaluate("document.title") == ""
     assert watch.dialogs == []
     assert watch.faults == []
     assert any("sandboxed" in text for text in watch.logged)
-
-
-def test_a_file_opened_by_itself_is_in_its_sandbox_too(browser: Browser, server: Served) -> None:
-    hostile_run(server)
-    watch = Watch()
-    with signed_in(browser, server) as page:
-        watch.over(page)
-        page.goto(f"{server.url}/ui/artifact/content?name=out%2Fa.svg")
-        assert page.evaluate("window.origin") == "null"
-        assert page.evaluate("document.title") == ""
-    assert watch.dialogs == []
 
 
 @contextmanager
@@ -240,9 +233,10 @@ def test_everything_is_reached_with_the_keyboard(browser: Browser, server: Serve
     context = browser.new_context(viewport=SCREEN)
     page = context.new_page()
     page.goto(f"{server.url}/ui/sign-in?next=/runs/{run_id}")
+    expect(page.get_by_label("API key")).to_be_focused()
     page.keyboard.type(server.key)
     page.keyboard.press("Enter")
-    page.wait_for_url(f"**/runs/{run_id}")
+    page.wait_for_url(f"{server.url}/ui/runs/{run_id}")
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
     page.keyboard.press("Enter")
@@ -263,13 +257,3 @@ def test_pages_work_without_a_script(browser: Browser, server: Served) -> None:
         page.reload()
         expect(page.get_by_text("stopped: cancelled")).to_be_visible()
         expect(page.get_by_role("log")).to_contain_text("hello")
-
-
-def test_a_page_asks_no_other_host(browser: Browser, server: Served) -> None:
-    run_id = hostile_run(server)
-    asked: set[str] = set()
-    with signed_in(browser, server) as page:
-        page.on("request", lambda request: asked.add(request.url.partition("/ui")[0]))
-        for path in paths(server, run_id):
-            page.goto(f"{server.url}/ui{path}")
-    assert asked == {server.url}
