@@ -11,6 +11,7 @@ from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBea
 from starlette.datastructures import Headers
 
 from sandbox_skills.daemon.access.keys import KEY_HINT
+from sandbox_skills.daemon.access.limits import TenantLimits, tenant_limits
 from sandbox_skills.daemon.access.scopes import Scope
 from sandbox_skills.daemon.api.dependencies import TheDaemon
 from sandbox_skills.daemon.errors import KeyInvalidError, ScopeError
@@ -31,6 +32,7 @@ class Caller:
     key_id: str
     scopes: frozenset[Scope]
     actor: str
+    limits: TenantLimits
 
     def need(self, scope: Scope) -> None:
         """Raises ScopeError where the key may not do this."""
@@ -43,7 +45,14 @@ async def identified(daemon: Daemon, token: str | None) -> Caller:
     if not token:
         raise KeyInvalidError("the request has no key", hint=KEY_HINT)
     identity = await daemon.keys.identify(token)
-    return Caller(identity.tenant.id, identity.tenant.name, identity.key_id, identity.scopes, identity.actor)
+    return Caller(
+        identity.tenant.id,
+        identity.tenant.name,
+        identity.key_id,
+        identity.scopes,
+        identity.actor,
+        tenant_limits(identity.tenant.limits),
+    )
 
 
 async def caller(

@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
+from sandbox_skills.daemon.api.rate_headers import rate_headers
 from sandbox_skills.daemon.api.request_ids import request_id_of
 from sandbox_skills.daemon.errors import (
     BodyError,
@@ -205,12 +206,7 @@ def headers_of(error: SandboxSkillsError) -> dict[str, str]:
     """Returns the headers that go with an error: when to come again, how to sign in. Pure."""
     match error:
         case RateLimitedError():
-            return {
-                "Retry-After": str(math.ceil(error.retry_after)),
-                "RateLimit-Limit": str(error.limit),
-                "RateLimit-Remaining": str(error.remaining),
-                "RateLimit-Reset": str(math.ceil(error.reset)),
-            }
+            return {"Retry-After": str(math.ceil(error.retry_after)), **rate_headers(error)}
         case QueueFullError() | DrainingError():
             return {"Retry-After": str(math.ceil(error.retry_after))}
         case KeyInvalidError():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -10,6 +11,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from sandbox_skills.daemon.api.auth import Runner
 from sandbox_skills.daemon.api.dependencies import TheDaemon
 from sandbox_skills.daemon.api.paging import DEFAULT_PAGE, After, Limit, cursor_of, id_behind
+from sandbox_skills.daemon.api.rate_headers import rate_headers
 from sandbox_skills.daemon.api.run_values import RunTold, SkillTold
 from sandbox_skills.daemon.api.values import Page, rfc3339, rfc3339_or_none
 from sandbox_skills.daemon.service.run_order import RunOrder
@@ -56,6 +58,8 @@ async def submit(
     Whoever hangs up ends nothing: the run goes on, and is found by its id.
     """
     daemon.check_taking()
+    allowance = daemon.rates.check(who.tenant_id, per_minute=who.limits.runs_per_minute, now=time.monotonic())
+    response.headers.update(rate_headers(allowance))
     known = None if key is None else await _idempotency(daemon, request, key)
     run = await daemon.runs.submit(order, tenant=who.tenant_id, actor=who.actor, idempotency=known)
     if wait > 0 and run.state is not RunState.FINISHED:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from anyio import to_thread
 
 from sandbox_skills.daemon.access.keys import KeyRing
+from sandbox_skills.daemon.access.rates import RateLimiter
 from sandbox_skills.daemon.access.scopes import ALL_SCOPES
 from sandbox_skills.daemon.dispatch.base import Node
 from sandbox_skills.daemon.dispatch.bell import Bell
@@ -90,6 +91,7 @@ class Daemon:
     tools: ToolService
     mcp: McpServers
     talks: Talks
+    rates: RateLimiter
     worker: Worker
     metrics: Metrics
     admin: AdminService
@@ -216,6 +218,7 @@ def _daemon(settings: Settings, live: Live, database: Database) -> Daemon:
         tools=tools,
         mcp=McpServers(settings, tools),
         talks=talks,
+        rates=RateLimiter(),
         worker=Worker(
             queue, nodes, metrics.counted(work), node=node, lease_seconds=settings.daemon.lease_seconds
         ),

@@ -235,3 +235,25 @@ async def test_a_path_that_is_none_is_a_problem_too(host: Host) -> None:
         wrong = await client.delete("/healthz")
     assert (nowhere.status_code, nowhere.json()["code"]) == (404, "not_found")
     assert (wrong.status_code, wrong.json()["code"]) == (405, "method_not_allowed")
+
+
+async def test_a_tenant_runs_no_more_in_a_minute_than_it_may(host: Host) -> None:
+    async with host.client(await host.tenant("small", limits={"runs_per_minute": 2})) as client:
+        answers = [await client.post("/v1/runs", json=ECHO) for _ in range(3)]
+    assert [one.status_code for one in answers] == [202, 202, 429]
+    assert [one.headers["RateLimit-Remaining"] for one in answers] == ["1", "0", "0"]
+    assert answers[2].json()["code"] == "rate_limited"
+    assert 0 < int(answers[2].headers["Retry-After"]) <= 30
+
+
+async def test_a_full_queue_says_whose_it_is(tmp_path: Path) -> None:
+    async with opened_host(tmp_path, daemon={"queue_runs": 3, "slots": 1}) as host:
+        keys = [await host.tenant(name, limits={"queue": 2}) for name in ("one", "two")]
+        codes: list[list[str]] = []
+        for key in keys:
+            async with host.client(key) as client:
+                run_id = await started(host, client, SLEEP) if not codes else ""
+                answers = [await client.post("/v1/runs", json=SLEEP) for _ in range(3)]
+                codes.append([one.json().get("code", "") for one in answers])
+    assert run_id == ""
+    assert codes == [["", "", "rate_limited"], ["", "queue_full", "queue_full"]]
