@@ -66,7 +66,8 @@ class ControllerOptions:
     def __post_init__(self) -> None:
         if not self.model:
             raise SettingsError(
-                "no model is chosen", hint="Set model.name, such as anthropic/claude-sonnet-4.5."
+                "no model is chosen",
+                hint="Set model.name, or give --model: such as anthropic/claude-sonnet-4.5.",
             )
 
     def rules(self) -> Rules:

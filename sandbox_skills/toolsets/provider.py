@@ -79,6 +79,11 @@ class SkillsProvider:
         return SkillsProvider(self._toolbox, self._skills, chosen)
 
     @property
+    def toolbox(self) -> Toolbox:
+        """What a `Controller` takes, which then asks the model itself."""
+        return self._toolbox
+
+    @property
     def system_prompt(self) -> str:
         """The section of the system prompt that tells of the skills; "" where there is none."""
         return self._toolbox.prompt(self.conversation)
