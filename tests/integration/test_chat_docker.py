@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -141,3 +143,37 @@ def test_chat_writes_what_calls_have_saved_into_a_directory(
     assert file.read_text(encoding="utf-8") == "first"
     assert f"saved {file}" in done.stderr
     assert f"not saved: {file} cannot be written: it is there already" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(90)
+def test_an_interrupt_ends_the_call_under_way_and_answers_it(
+    program: Program, server: ModelServer, tmp_path: Path
+) -> None:
+    run = {"skill": "team-chat", "command": "echo begun; sleep 300"}
+    server.script(
+        Say([call("skill_load", {"skill": "team-chat"}, "load")]),
+        Say([call("skill_run", run, "long"), call("skill_list_docs", {"skill": "team-chat"}, "docs")]),
+        Say([text("It was stopped.")]),
+    )
+    environ = {
+        "SANDBOX_SKILLS_MODEL__BASE_URL": server.base_url,
+        "SANDBOX_SKILLS_MODEL__NAME": "scripted/model",
+    }
+    given = ("--toolset", "workspace", "--state", str(tmp_path / "talk.json"))
+    process = program.start("chat", "Wait long.", *given, environ=environ)
+    assert process.stderr is not None
+    shown = b""
+    while b"begun\n" not in shown.replace(b'"echo begun', b""):
+        line = process.stderr.readline()
+        assert line, shown.decode()
+        shown += line
+    os.killpg(process.pid, signal.SIGINT)
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == 130, told.decode()
+    assert b"cancelled" in told
+    done = program.run("chat", "What became of it?", *given, **environ)
+    assert (done.returncode, done.stdout) == (0, "It was stopped.\n"), done.stderr
+    answers = outputs(server.bodies[2])
+    assert list(answers) == ["load", "long", "docs"]
+    assert "cancelled" in answers["long"]

@@ -36,6 +36,7 @@ from tests.unit.controller.test_reading import EVENTS, JSON
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from sandbox_skills.controller.turn import Answer
     from tests.unit.controller.conftest import Model
 
 pytestmark = pytest.mark.anyio
@@ -272,6 +273,47 @@ def test_whatever_an_answer_holds_the_conversation_goes_on(
         answer = accumulator.end()
     except ModelError:
         return
+    check_that_it_goes_on(answer)
+
+
+DELTA: Any = st.dictionaries(
+    st.sampled_from(["content", "reasoning_details", "tool_calls", "refusal", "reasoning", "role"]),
+    JSON
+    | st.lists(
+        st.dictionaries(
+            st.sampled_from(["index", "id", "type", "function", "text", "summary"]),
+            JSON | st.dictionaries(st.sampled_from(["name", "arguments"]), JSON, max_size=2),
+            max_size=4,
+        ),
+        max_size=3,
+    ),
+    max_size=4,
+)
+REASON = st.none() | st.sampled_from(["stop", "tool_calls", "length", "content_filter"]) | JSON
+
+
+@given(st.lists(st.tuples(DELTA, REASON), max_size=4), JSON)
+def test_whatever_a_completion_holds_the_conversation_goes_on(
+    chunks: list[tuple[Any, Any]],
+    usage: Any,  # noqa: ANN401  # any JSON
+) -> None:
+    wire = ChatWire()
+    accumulator = wire.accumulator()
+    try:
+        for delta, reason in chunks:
+            accumulator.feed({"choices": [{"delta": delta, "finish_reason": reason}], "usage": usage})
+        check_that_it_goes_on(accumulator.end())
+    except ModelError:
+        pass
+    for delta, reason in chunks:
+        try:
+            whole = wire.answer({"choices": [{"message": delta, "finish_reason": reason}], "usage": usage})
+        except ModelError:
+            continue
+        check_that_it_goes_on(whole)
+
+
+def check_that_it_goes_on(answer: Answer) -> None:
     rules, state = Rules(), begin(RunState(Conversation("c", "t")).loop, [{"role": "user", "content": "Hi."}])
     state = answered(state, read_turn(answer, state.items), rules)
     saved = RunState(Conversation("c", "t"), state)

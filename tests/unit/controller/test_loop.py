@@ -26,8 +26,10 @@ from sandbox_skills.controller.loop import (
     next_action,
     started,
 )
+from sandbox_skills.controller.state import RunState
 from sandbox_skills.controller.stops import after_cost, after_seconds, after_steps, after_tokens, after_tool
 from sandbox_skills.controller.turn import Answer, Usage
+from sandbox_skills.toolsets.base import Conversation
 
 if TYPE_CHECKING:
     from sandbox_skills.catalog.manifest_json import JsonObject
@@ -296,7 +298,8 @@ class Conversations(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        self.state = loop.recovered(self.state, self.behaviour)
+        saved = RunState(Conversation("c", "tests"), self.state).dumps()
+        self.state = loop.recovered(RunState.loads(saved).loop, self.behaviour)
 
     @precondition(lambda self: self.state.phase == "calling")
     @rule()
