@@ -10,7 +10,7 @@ TARGET ?= slim
 export SANDBOX_SKILLS_DATA_DIR ?= $(CURDIR)/$(DATA)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup docker docker-stop image bubblewrap gvisor chromium demo fmt lint type layers check test unit redteam bench bench-check fuzz lock clean
+.PHONY: help setup docker docker-stop image bubblewrap gvisor chromium demo fmt lint type layers check test unit redteam bench bench-check fuzz soak lock clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -98,6 +98,11 @@ MINUTES ?= 4
 
 fuzz: setup .state/fuzz/lib/.ready ## Give what reads frames and archives bytes that reach new lines of it (MINUTES=4)
 	PYTHONPATH=.state/fuzz/lib $(BIN)/python -m tests.fuzz --minutes $(MINUTES)
+
+SOAK_MINUTES ?= 30
+
+soak: image ## Let 8 tenants work on the daemon while it is killed and Docker is started again (SOAK_MINUTES=30)
+	$(BIN)/python -m tests.soak --minutes $(SOAK_MINUTES)
 
 lock: setup ## Pin the dependencies again, without any index address
 	$(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --extra dev --extra mcp --extra serve --extra test --strip-extras --no-header \

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
+import subprocess
+import sys
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.docker, pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(120)]
 
 SKILL = "python-math"
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -105,6 +110,24 @@ def test_a_program_without_an_event_loop_has_the_same(server: Served) -> None:
         begun = client.runs.create(SKILL, command="for i in 1 2 3; do echo $i; done")
         assert "".join(event.text for event in client.runs.events(begun.id)) == "1\n2\n3\n"
         assert client.capabilities()["limits"]
+
+
+def test_the_example_of_the_readme_works(program: Program, server: Served) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"<!-- example: client -->\n```python\n(.*?)```", text, re.DOTALL)
+    told = code.replace("http://127.0.0.1:8765", server.url).replace("ssk_…", server.key)
+    told = told.replace('    client.skills.upload("skills/python-math")\n', "")  # the server has it already
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", told],
+        cwd=ROOT,
+        env=program.environ(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "['1', '2', '3']"
+    assert done.stdout.startswith("Exited(code=0) ")
 
 
 class Way:
