@@ -15,7 +15,7 @@ from sandbox_skills.artifacts.content import opened
 from sandbox_skills.artifacts.names import MAX_VERSION, check_name, parse_ref, shown, text_fault
 from sandbox_skills.artifacts.open_file import OpenFile
 from sandbox_skills.artifacts.reader import BlobReader
-from sandbox_skills.artifacts.store import DEFAULT_PAGE, MAX_PAGE, ArtifactMetadata, ArtifactQuota
+from sandbox_skills.artifacts.store import DEFAULT_PAGE, MAX_PAGE, ArtifactMetadata, ArtifactQuota, QuotaOf
 from sandbox_skills.artifacts.tenant_store import TenantStore
 from sandbox_skills.directories import make_private
 from sandbox_skills.errors import ArtifactNameError, ArtifactStoreError, RequestError, SettingsError
@@ -34,11 +34,16 @@ class LocalArtifactStore:
     """An ArtifactStore below `root`, which the first save makes. Raises SettingsError for a root that is another's.
 
     A number is given twice only for a name of which nothing is left and which was forgotten, after
-    `records.REMEMBERED_NAMES` others were emptied. `clock` is seconds since the epoch.
+    `records.REMEMBERED_NAMES` others were emptied. `quota` is each tenant's, or tells it by tenant. `clock` is seconds
+    since the epoch.
     """
 
     def __init__(
-        self, root: Path, *, quota: ArtifactQuota | None = None, clock: Callable[[], float] = time.time
+        self,
+        root: Path,
+        *,
+        quota: ArtifactQuota | QuotaOf | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._root = root.resolve()
         self._quota = quota or ArtifactQuota()
@@ -131,7 +136,8 @@ class LocalArtifactStore:
             raise RequestError("artifacts belong to a tenant, and none was named")
         # The directory cannot be listed by others, so the hash is for odd names, not for secrecy.
         name = hashlib.sha256(tenant.encode(errors="surrogatepass")).hexdigest()
-        return TenantStore(self._root / name, self._quota, self._clock)
+        quota = self._quota if isinstance(self._quota, ArtifactQuota) else self._quota(tenant)
+        return TenantStore(self._root / name, quota, self._clock)
 
     def _prepare(self) -> None:
         try:

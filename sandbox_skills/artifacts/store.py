@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -88,6 +88,10 @@ class ArtifactQuota:
 
     count: int = 10_000  # a hundred full collections
     bytes: int = 2048 * MIB  # thirty-two full collections
+
+
+QuotaOf = Callable[[str], ArtifactQuota]
+"""Tells the quota of a tenant, asked anew at every use."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import docker
 
     from sandbox_skills.artifacts import ArtifactStore
+    from sandbox_skills.artifacts.store import QuotaOf
     from sandbox_skills.client.client import SkillsClient
     from sandbox_skills.client.options import ServerOptions
     from sandbox_skills.controller.controller import Controller
@@ -60,14 +61,22 @@ class Live:
     sessions: SessionManager
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
+    @property
+    def artifacts(self) -> ArtifactStore:
+        """Where its runs keep what they are to keep."""
+        return self.manager.services.artifacts or artifact_store(self.settings)
+
 
 @asynccontextmanager
-async def opened(settings: Settings, *, pooled: bool = True) -> AsyncGenerator[Live]:
+async def opened(
+    settings: Settings, *, pooled: bool = True, quota_of: QuotaOf | None = None
+) -> AsyncGenerator[Live]:
     """Makes store, engine and manager; leaving ends every sandbox of theirs and waits until each is gone.
 
     Connects to nothing before the first sandbox is asked for, unless boxes are to be started ahead. `pooled` False
-    starts none, whatever the settings say: for a program that needs only one. Raises SettingsError for secrets that
-    the policy grants and that cannot be used.
+    starts none, whatever the settings say: for a program that needs only one. `quota_of` tells what each tenant may
+    keep, the settings where it is None. Raises SettingsError for secrets that the policy grants and that cannot be
+    used.
     """
     values = secret_values(settings.secrets, secrets_of(settings.policy.rules()))
     store = SkillStore(store_root(settings))
@@ -80,7 +89,7 @@ async def opened(settings: Settings, *, pooled: bool = True) -> AsyncGenerator[L
         max_age_seconds=settings.pool.max_age_seconds,
     )
     async with pool:
-        rules, beside = run_rules(settings), services(settings, values.values())
+        rules, beside = run_rules(settings), services(settings, values.values(), quota_of)
         manager = WorkspaceManager(pool, store, spec=spec, rules=rules, services=beside)
         snapshots = settings.data_dir / "snapshots"
         async with SessionManager(manager, policy=settings.session_policy(), snapshots=snapshots) as sessions:
@@ -109,9 +118,9 @@ def run_rules(settings: Settings) -> RunRules:
     )
 
 
-def services(settings: Settings, hidden: Iterable[str] = ()) -> Services:
+def services(settings: Settings, hidden: Iterable[str] = (), quota_of: QuotaOf | None = None) -> Services:
     """Returns where outputs of runs are saved and runs are written down; no output shows what is `hidden`."""
-    return Services(artifact_store(settings), audit_file(settings), Redaction(hidden))
+    return Services(artifact_store(settings, quota_of), audit_file(settings), Redaction(hidden))
 
 
 def audit_file(settings: Settings) -> AuditFile | None:
@@ -123,9 +132,9 @@ def audit_file(settings: Settings) -> AuditFile | None:
     return AuditFile(path, max_bytes=chosen.max_bytes, kept_files=chosen.kept_files)
 
 
-def artifact_store(settings: Settings) -> ArtifactStore:
-    """Returns the artifacts of every tenant, each within the quota that the settings give."""
-    return LocalArtifactStore(settings.data_dir / "artifacts", quota=settings.artifact_quota())
+def artifact_store(settings: Settings, quota_of: QuotaOf | None = None) -> ArtifactStore:
+    """Returns the artifacts of every tenant, each within the quota of the settings, or that `quota_of` tells."""
+    return LocalArtifactStore(settings.data_dir / "artifacts", quota=quota_of or settings.artifact_quota())
 
 
 def sandbox_spec(settings: Settings) -> SandboxSpec:

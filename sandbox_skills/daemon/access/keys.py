@@ -11,7 +11,7 @@ from sandbox_skills.daemon.errors import KeyInvalidError
 from sandbox_skills.daemon.truth.keys import Keys
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from sandbox_skills.daemon.truth.database import Database
     from sandbox_skills.daemon.truth.keys import ApiKey
@@ -45,11 +45,12 @@ class Identity:
 
 
 class KeyRing:
-    """Makes keys and tells whose they are."""
+    """Makes keys and tells whose they are. `seen` is told of the tenant of every key that counts."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, seen: Callable[[Tenant], None] | None = None) -> None:
         self._keys = Keys(database)
         self._clock = database.clock
+        self._seen = seen
 
     async def create(
         self,
@@ -86,4 +87,6 @@ class KeyRing:
         ):
             raise KeyInvalidError("the key does not count", hint=KEY_HINT)
         await self._keys.used(kept.key)
+        if self._seen is not None:
+            self._seen(kept.tenant)
         return Identity(kept.tenant, kept.key.id, frozenset(Scope(name) for name in kept.key.scopes))

@@ -13,7 +13,7 @@ from sandbox_skills.policy import decide
 from sandbox_skills.toolsets.offered import OfferedSkills
 from sandbox_skills.toolsets.skill_runs import SkillRuns
 from sandbox_skills.toolsets.tool_making import ToolMaking
-from sandbox_skills.wiring import artifact_store, trust
+from sandbox_skills.wiring import trust
 from sandbox_skills.wiring.tools import (
     ToolsetParts,
     check_toolsets,
@@ -85,7 +85,7 @@ class TenantTools:
         live, making = self._live, self._maker() if MAKING in names else None
         # A caller builds the prompt, so that what is loaded can only be told in replies.
         options = toolset_options(live.settings, reply=True)
-        parts = ToolsetParts(self.runs, options, artifact_store(live.settings), making)
+        parts = ToolsetParts(self.runs, options, live.artifacts, making)
         return toolbox_of(live, self.runs, make_toolsets(names, parts))
 
     def _maker(self) -> ToolMaking:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from anyio import to_thread
 
 from sandbox_skills.daemon.access.keys import KeyRing
+from sandbox_skills.daemon.access.quotas import TenantQuotas
 from sandbox_skills.daemon.access.rates import RateLimiter
 from sandbox_skills.daemon.access.scopes import ALL_SCOPES
 from sandbox_skills.daemon.dispatch.base import Node
@@ -19,7 +20,7 @@ from sandbox_skills.daemon.dispatch.options import QueueOptions
 from sandbox_skills.daemon.dispatch.sql_events import SqlEventLog
 from sandbox_skills.daemon.dispatch.sql_nodes import SqlNodeRegistry
 from sandbox_skills.daemon.dispatch.sql_queue import SqlRunQueue
-from sandbox_skills.daemon.errors import DrainingError
+from sandbox_skills.daemon.errors import DrainingError, TenantExistsError
 from sandbox_skills.daemon.service.admin import AdminService
 from sandbox_skills.daemon.service.kept_skills import KeptSkills
 from sandbox_skills.daemon.service.runs import RunService
@@ -47,7 +48,7 @@ from sandbox_skills.daemon.working.worker import Worker
 from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.errors import SandboxSkillsError
 from sandbox_skills.install.limits import FetchLimits
-from sandbox_skills.wiring import artifact_store, catalog, opened, trust
+from sandbox_skills.wiring import catalog, opened, trust
 from sandbox_skills.wiring.tools import TOOLSETS, offered_skills, skill_runs
 
 if TYPE_CHECKING:
@@ -147,8 +148,14 @@ async def opened_daemon(settings: Settings) -> AsyncGenerator[Daemon]:
     """
     chosen = _for_serving(settings)
     with sole_daemon(chosen.data_dir):
-        async with opened_database(chosen.data_dir / DATABASE_FILE) as database, opened(chosen) as live:
-            daemon = await to_thread.run_sync(_daemon, chosen, live, database)
+        quotas = TenantQuotas(chosen.artifact_quota())
+        async with (
+            opened_database(chosen.data_dir / DATABASE_FILE) as database,
+            opened(chosen, quota_of=quotas.of) as live,
+        ):
+            for tenant in await Tenants(database).list():
+                quotas.learn(tenant)
+            daemon = await to_thread.run_sync(_daemon, chosen, live, database, quotas)
             await recover(database, daemon.queue, daemon.nodes, live.engine)
             await daemon.skills.kept.collect_all()
             async with _working(daemon):
@@ -182,7 +189,7 @@ def _jobs(daemon: Daemon) -> dict[str, Every]:
     return {**jobs, "sessions": Every(TIDY_SECONDS, daemon.sessions.tidy)}
 
 
-def _daemon(settings: Settings, live: Live, database: Database) -> Daemon:
+def _daemon(settings: Settings, live: Live, database: Database, quotas: TenantQuotas) -> Daemon:
     """Puts the parts together; looks at the folders of skills. Blocking."""
     bell, tenants = Bell(), Tenants(database)
     queue = SqlRunQueue(database, bell, _queue_options(settings))
@@ -203,7 +210,7 @@ def _daemon(settings: Settings, live: Live, database: Database) -> Daemon:
         settings=settings,
         live=live,
         database=database,
-        keys=KeyRing(database),
+        keys=KeyRing(database, quotas.learn),
         tenants=tenants,
         queue=queue,
         events=events,
@@ -214,7 +221,7 @@ def _daemon(settings: Settings, live: Live, database: Database) -> Daemon:
         skills=skills,
         sessions=sessions,
         files=SessionFiles(sessions, settings.daemon.file_bytes),
-        artifacts=artifact_store(settings),
+        artifacts=live.artifacts,
         tools=tools,
         mcp=McpServers(settings, tools),
         talks=talks,
@@ -223,7 +230,7 @@ def _daemon(settings: Settings, live: Live, database: Database) -> Daemon:
             queue, nodes, metrics.counted(work), node=node, lease_seconds=settings.daemon.lease_seconds
         ),
         metrics=metrics,
-        admin=AdminService(database, artifact_store(settings)),
+        admin=AdminService(database, live.artifacts),
     )
 
 
@@ -241,7 +248,10 @@ async def first_key(daemon: Daemon) -> str | None:
     """Makes a tenant with a key that may do everything, and returns the key; None where there are keys already."""
     if await daemon.has_keys():
         return None
-    tenant = await daemon.tenants.create(FIRST_TENANT, actor="daemon")
+    try:
+        tenant = await daemon.tenants.create(FIRST_TENANT, actor="daemon")
+    except TenantExistsError:  # a start before this one got no further
+        tenant = await daemon.tenants.named(FIRST_TENANT)
     created = await daemon.keys.create(tenant.id, scopes=ALL_SCOPES, name="first", actor="daemon")
     return created.token
 

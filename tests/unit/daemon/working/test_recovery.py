@@ -13,10 +13,12 @@ from sandbox_skills.daemon.truth.audit import AuditTrail
 from sandbox_skills.daemon.truth.run import NewRun, RunState
 from sandbox_skills.daemon.truth.runs import Runs
 from sandbox_skills.daemon.truth.sessions import Sessions, SessionState
+from sandbox_skills.daemon.working.daemon import FIRST_TENANT, first_key
 from sandbox_skills.daemon.working.recovery import Recovered, recover
 from sandbox_skills.daemon.working.sole import sole_daemon
 from sandbox_skills.engines.fake import FakeEngine
-from sandbox_skills.errors import EngineUnavailableError
+from sandbox_skills.errors import EngineUnavailableError, QuotaError
+from tests.daemon_host import opened_host
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -72,3 +74,22 @@ def test_a_data_directory_has_one_daemon(tmp_path: Path) -> None:
         sole_daemon(tmp_path / "data").__enter__()
     with sole_daemon(tmp_path / "data"):
         pass
+
+
+async def test_a_start_that_died_before_the_first_key_is_taken_up(tmp_path: Path) -> None:
+    async with opened_host(tmp_path) as host:
+        await host.daemon.tenants.create(FIRST_TENANT, actor="daemon")
+    async with opened_host(tmp_path) as host:
+        token = await first_key(host.daemon)
+        assert token is not None
+        assert (await host.daemon.keys.identify(token)).tenant.name == FIRST_TENANT
+        assert await first_key(host.daemon) is None
+
+
+async def test_what_a_tenant_may_keep_holds_for_its_runs(tmp_path: Path) -> None:
+    async with opened_host(tmp_path) as host:
+        await host.tenant("acme", limits={"artifact_bytes": 0})
+    async with opened_host(tmp_path) as host:
+        (acme,) = await host.daemon.tenants.list()
+        with pytest.raises(QuotaError):
+            await host.daemon.live.artifacts.save("x", b"1", tenant=acme.id)
