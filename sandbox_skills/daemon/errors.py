@@ -9,6 +9,8 @@ RequestError
 ├─ KeyNotFoundError           no key of that id
 ├─ RunNotFoundError           the tenant has no such run
 ├─ SkillReadOnlyError         a skill of the server, which no tenant changes
+├─ AgentRunNotFoundError      the tenant has no such run of a model
+├─ AgentRunBusyError          a run of a model that cannot go on so just now
 ├─ IdempotencyError           an Idempotency-Key that stands for another request
 ├─ EventsLostError            events that are not kept any more
 ├─ AuditDamagedError          an audit log that does not fit together
@@ -88,6 +90,18 @@ class SkillReadOnlyError(RequestError):
     """The skill, or its name, is the server's: no tenant changes it."""
 
     code = "skill_read_only"
+
+
+class AgentRunNotFoundError(RequestError):
+    """The tenant has no run of a model of that id; one of another tenant is not there either."""
+
+    code = "agent_run_not_found"
+
+
+class AgentRunBusyError(RequestError):
+    """The run of a model is under way, or is not where this can be said of it."""
+
+    code = "agent_run_busy"
 
 
 class IdempotencyError(RequestError):

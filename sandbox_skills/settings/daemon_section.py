@@ -18,6 +18,7 @@ class DaemonSettings(Section):
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535)] = 8765
     slots: Annotated[int, Field(ge=1, le=256)] = 8
+    agent_slots: Annotated[int, Field(ge=1, le=256)] = 16
     pool_size: Annotated[int, Field(ge=0, le=64)] = 2
     queue_runs: Count = 10_000
     lease_seconds: Seconds = 30.0

@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from sandbox_skills.daemon.api import (
     admin,
+    agents,
     artifacts,
     mcp,
     run_events,
@@ -40,6 +41,7 @@ ROUTERS = (
     sessions.router,
     artifacts.router,
     tools.router,
+    agents.router,
     admin.router,
     server.router,
 )

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sandbox_skills.daemon.dispatch.base import QueueFull
-from sandbox_skills.daemon.errors import QueueFullError, RateLimitedError
-from sandbox_skills.daemon.truth.run import NewRun, RunState, SkillRef
+from sandbox_skills.daemon.errors import QueueFullError, RateLimitedError, RunNotFoundError
+from sandbox_skills.daemon.truth.run import NewRun, RunKind, RunState, SkillRef
 from sandbox_skills.errors import InputError, SkillNotFoundError
 
 if TYPE_CHECKING:
@@ -73,12 +73,13 @@ class RunService:
             request=order.kept(),
             skill=skill,
             session_id=order.session_id,
+            needs=frozenset({RunKind.SKILL.value}),
             idempotency=idempotency,
             actor=actor,
         )
         answer = await self.queue.submit(new)
         if isinstance(answer, QueueFull):
-            raise _refusal(answer)
+            raise refusal(answer)
         return answer.run
 
     async def _skill(self, order: RunOrder, *, tenant: str) -> SkillRef:
@@ -97,13 +98,17 @@ class RunService:
         return SkillRef(entry.spec.name, str(version.version), version.digest, "tenant")
 
     async def get(self, run_id: str, *, tenant: str) -> Run:
-        """Returns a run; raises RunNotFoundError, also for a foreign one."""
-        return await self.kept.get(run_id, tenant_id=tenant)
+        """Returns a run; raises RunNotFoundError, also for a foreign one and for a leg of a conversation."""
+        run = await self.kept.get(run_id, tenant_id=tenant)
+        if run.kind is not RunKind.SKILL:
+            raise RunNotFoundError(f"no run {run_id}")
+        return run
 
     async def list(self, wanted: RunFilter, *, before: str | None, limit: int, tenant: str) -> Sequence[Run]:
         """Returns runs, newest first, from the one before the id `before` on."""
         return await self.kept.list(
             tenant_id=tenant,
+            kind=RunKind.SKILL,
             state=wanted.state,
             skill=wanted.skill,
             session_id=wanted.session_id,
@@ -151,7 +156,7 @@ def version_number(text: str) -> int | None:
     return int(text)
 
 
-def _refusal(full: QueueFull) -> Exception:
+def refusal(full: QueueFull) -> Exception:
     """Returns why a run was not queued: its tenant's limit is its own business, the server's is everybody's."""
     if full.scope == "tenant":
         return RateLimitedError(

@@ -109,11 +109,17 @@ class ToolService:
         `approved` holds the ids of calls that a person has allowed. Raises as `offer`.
         """
         session_id = session_id or secrets.token_hex(16)
-        if is_id(session_id):
-            # Woken here, with its files: whoever opens it by its name alone would find an empty one.
-            await self._sessions.opened(session_id, tenant=tenant)
+        await self.wake(session_id, tenant=tenant)
         provider = await self._provider(session_id, toolsets, tenant=tenant)
         return Answers(session_id, await provider.handle_tool_calls(calls, wire_format, approved=approved))
+
+    async def wake(self, session_id: str, *, tenant: str) -> None:
+        """Wakes a session that has an id of ours, with its files: by its name alone an empty one would be opened.
+
+        Raises SessionNotFoundError.
+        """
+        if is_id(session_id):
+            await self._sessions.opened(session_id, tenant=tenant)
 
     async def tools_of(self, tenant_id: str) -> TenantTools:
         """Returns a tenant's tools, made anew where an admin has changed the tenant."""

@@ -29,6 +29,8 @@ class Change(StrEnum):
     SESSION_LOSE = "session.lose"
     SKILL_ADD = "skill.add"
     SKILL_DELETE = "skill.delete"
+    AGENT_CREATE = "agent.create"
+    AGENT_UPDATE = "agent.update"
     NODE_HEARTBEAT = "node.heartbeat"
     NODE_DRAIN = "node.drain"
     NODE_LEAVE = "node.leave"

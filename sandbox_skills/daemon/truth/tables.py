@@ -143,6 +143,27 @@ class IdempotencyRow(Table):
     expires_at: Mapped[float] = mapped_column(index=True)
 
 
+class AgentRow(Table):
+    """A conversation of a model on the server: `conversation` is its state as JSON text, `legs` its runs in order.
+
+    `input` is what was said and is not in the conversation yet, `words` what was said of calls that wait.
+    """
+
+    __tablename__ = "agent"
+    __table_args__ = (Index("ix_agent_tenant", "tenant_id", "id"),)
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenant.id"))
+    request: Mapped[Json]
+    input: Mapped[str | None]
+    conversation: Mapped[str | None]
+    words: Mapped[JsonRows]
+    legs: Mapped[JsonRows]
+    created_at: Mapped[float]
+    updated_at: Mapped[float]
+    cancelled_at: Mapped[float | None]
+
+
 class SkillRow(Table):
     """A tenant's skill; `latest` is the highest version that was given, `next_version` the one to give next."""
 

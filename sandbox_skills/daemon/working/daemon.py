@@ -22,6 +22,7 @@ from sandbox_skills.daemon.dispatch.sql_nodes import SqlNodeRegistry
 from sandbox_skills.daemon.dispatch.sql_queue import SqlRunQueue
 from sandbox_skills.daemon.errors import DrainingError, TenantExistsError
 from sandbox_skills.daemon.service.admin import AdminService
+from sandbox_skills.daemon.service.agents import AgentService
 from sandbox_skills.daemon.service.kept_skills import KeptSkills
 from sandbox_skills.daemon.service.runs import RunService
 from sandbox_skills.daemon.service.session_files import SessionFiles
@@ -31,16 +32,21 @@ from sandbox_skills.daemon.service.skills import SkillService
 from sandbox_skills.daemon.service.talks import Talks
 from sandbox_skills.daemon.service.tenant_skills import ServerSkills, demanding
 from sandbox_skills.daemon.service.tools import ToolService
+from sandbox_skills.daemon.truth.agents import Agents
 from sandbox_skills.daemon.truth.database import DATABASE_FILE, opened_database
 from sandbox_skills.daemon.truth.ids import new_id
 from sandbox_skills.daemon.truth.keys import Keys
 from sandbox_skills.daemon.truth.retention import DAY_SECONDS, RecordAges
+from sandbox_skills.daemon.truth.run import RunKind
 from sandbox_skills.daemon.truth.runs import Runs
 from sandbox_skills.daemon.truth.sessions import Sessions
 from sandbox_skills.daemon.truth.tenants import Tenants
+from sandbox_skills.daemon.working.agent_events import AgentEvents
+from sandbox_skills.daemon.working.agent_work import AgentWork
 from sandbox_skills.daemon.working.execution import SkillExecution
 from sandbox_skills.daemon.working.mcp_servers import McpServers
 from sandbox_skills.daemon.working.metrics import Metrics
+from sandbox_skills.daemon.working.output_events import OutputEvents
 from sandbox_skills.daemon.working.recovery import recover
 from sandbox_skills.daemon.working.retention import Every, keep_tidy, retention_jobs
 from sandbox_skills.daemon.working.sole import sole_daemon
@@ -57,6 +63,8 @@ if TYPE_CHECKING:
     from sandbox_skills.artifacts import ArtifactStore
     from sandbox_skills.daemon.dispatch.base import EventLog, NodeRegistry, RunQueue
     from sandbox_skills.daemon.truth.database import Database
+    from sandbox_skills.daemon.working.agent_work import Voice
+    from sandbox_skills.engines.base import OutputSink
     from sandbox_skills.settings import Settings
     from sandbox_skills.wiring import Live
 
@@ -93,7 +101,9 @@ class Daemon:
     mcp: McpServers
     talks: Talks
     rates: RateLimiter
-    worker: Worker
+    agents: AgentService
+    worker: Worker[OutputSink]
+    agent_worker: Worker[Voice]
     metrics: Metrics
     admin: AdminService
 
@@ -113,7 +123,9 @@ class Daemon:
 
     async def drain(self, seconds: float) -> None:
         """Takes nothing new, gives what is under way that time to end, and cancels the rest."""
-        await self.worker.drain(seconds)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.worker.drain(seconds))
+            group.create_task(self.agent_worker.drain(seconds))
         await self.sessions.park()
 
     async def checks(self) -> dict[str, str]:
@@ -167,11 +179,13 @@ async def _working(daemon: Daemon) -> AsyncGenerator[None]:
     """Works on runs and tidies while the block lasts."""
     tidying = asyncio.create_task(keep_tidy(_jobs(daemon)), name="tidying")
     await daemon.worker.start()
+    await daemon.agent_worker.start()
     try:
         yield
     finally:
         tidying.cancel()
         await daemon.mcp.aclose()
+        await daemon.agent_worker.aclose()
         await daemon.worker.aclose()
         await daemon.tools.aclose()
         await finish(asyncio.wait([tidying]))
@@ -194,7 +208,8 @@ def _daemon(settings: Settings, live: Live, database: Database, quotas: TenantQu
     bell, tenants = Bell(), Tenants(database)
     queue = SqlRunQueue(database, bell, _queue_options(settings))
     events, nodes = SqlEventLog(database, bell), SqlNodeRegistry(database)
-    node = Node(new_id(), settings.daemon.slots, frozenset({settings.engine}))
+    node = Node(new_id(), settings.daemon.slots, frozenset({settings.engine, RunKind.SKILL}))
+    models = Node(new_id(), settings.daemon.agent_slots, frozenset({RunKind.AGENT}))
     source, talks = catalog(settings), Talks()
     kept = KeptSkills(database, SkillFolders(settings.data_dir / "tenant-skills"), ServerSkills(source))
     skills = SkillService(database, kept, limits=FetchLimits(download_bytes=settings.daemon.upload_bytes))
@@ -202,6 +217,7 @@ def _daemon(settings: Settings, live: Live, database: Database, quotas: TenantQu
         Sessions(database), tenants, live.sessions, node=node.id, folder=settings.data_dir / "sessions"
     )
     tools = ToolService(live, kept, tenants, sessions, slots=settings.daemon.slots)
+    conversations, lease_seconds = Agents(database), settings.daemon.lease_seconds
     offered = offered_skills(settings, source, tenant=FIRST_TENANT)
     metrics = Metrics()
     demanded = demanding(trust(settings).demanded)
@@ -226,8 +242,17 @@ def _daemon(settings: Settings, live: Live, database: Database, quotas: TenantQu
         mcp=McpServers(settings, tools),
         talks=talks,
         rates=RateLimiter(),
+        agents=AgentService(conversations, queue, events, Runs(database)),
         worker=Worker(
-            queue, nodes, metrics.counted(work), node=node, lease_seconds=settings.daemon.lease_seconds
+            queue, nodes, metrics.counted(work), OutputEvents, node=node, lease_seconds=lease_seconds
+        ),
+        agent_worker=Worker(
+            queue,
+            nodes,
+            AgentWork(settings, conversations, tools),
+            AgentEvents,
+            node=models,
+            lease_seconds=lease_seconds,
         ),
         metrics=metrics,
         admin=AdminService(database, live.artifacts),

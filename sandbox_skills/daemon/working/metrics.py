@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from sandbox_skills.daemon.dispatch.base import RunQueue
     from sandbox_skills.daemon.truth.run import Finished, Run
     from sandbox_skills.daemon.working.worker import Work
-    from sandbox_skills.engines.base import OutputSink
+
+V = TypeVar("V")
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0)
 """Seconds: a warm run takes some milliseconds, the longest that the settings allow a quarter of an hour."""
@@ -58,14 +59,14 @@ class Metrics:
         self._requests.labels(known, route, str(status)).inc()
         self._request_seconds.labels(known, route).observe(seconds)
 
-    def counted(self, work: Work) -> Work:
+    def counted(self, work: Work[V]) -> Work[V]:
         """Returns work whose runs are counted, by how they ended."""
 
-        async def counting(run: Run, sink: OutputSink) -> Finished:
+        async def counting(run: Run, voice: V) -> Finished:
             began = time.perf_counter()
             kind = "failed"
             try:
-                ended = await work(run, sink)
+                ended = await work(run, voice)
             except asyncio.CancelledError:
                 kind = "cancelled"
                 raise

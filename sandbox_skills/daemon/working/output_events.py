@@ -33,7 +33,7 @@ class OutputEvents:
     """
 
     def __init__(self, append: Append) -> None:
-        self.sink = LiveOutput()
+        self.voice = LiveOutput()
         self._append = append
         self._over = asyncio.Event()
         self._texts: dict[StreamName, codecs.IncrementalDecoder] = {
@@ -43,7 +43,7 @@ class OutputEvents:
     async def write(self) -> None:
         """Appends what comes, until the end. Raises what `append` does."""
         while not self._over.is_set():
-            await self.sink.arrived()
+            await self.voice.arrived()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._over.wait(), GATHER_SECONDS)
             while not self._over.is_set() and (events := self._taken()):
@@ -52,7 +52,7 @@ class OutputEvents:
     def end(self) -> None:
         """Says that nothing comes any more; what is not appended by then is `rest`."""
         self._over.set()
-        self.sink.close()
+        self.voice.close()
 
     def rest(self) -> list[NewEvent]:
         """Returns what is not in the log yet, the ends of cut characters included; once `write` has ended."""
@@ -69,7 +69,7 @@ class OutputEvents:
         events: list[NewEvent] = []
         texts: list[str] = []
         stream: StreamName | None = None
-        while len(events) < MAX_EVENTS and (piece := self.sink.take()) is not None:
+        while len(events) < MAX_EVENTS and (piece := self.voice.take()) is not None:
             new = None if isinstance(piece, OutputGap) else piece.stream
             if new != stream:
                 events += _split(stream, texts)

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from sandbox_skills.daemon.errors import DatabaseError, LeaseLostError
 from sandbox_skills.daemon.working.endings import cancelled, failed
-from sandbox_skills.daemon.working.output_events import OutputEvents
 from sandbox_skills.engines.cancellation import finish
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from sandbox_skills.daemon.dispatch.base import Lease, Node, NodeRegistry, RunQueue
-    from sandbox_skills.daemon.truth.run import Finished, Run
-    from sandbox_skills.engines.base import OutputSink
-
-    Work = Callable[[Run, OutputSink], Awaitable[Finished]]
+    from sandbox_skills.daemon.truth.run import Finished, NewEvent, Run
+    from sandbox_skills.daemon.working.output_events import Append
 
 logger = logging.getLogger(__name__)
+
+V = TypeVar("V")
+V_co = TypeVar("V_co", covariant=True)
+
+if TYPE_CHECKING:
+    Work = Callable[[Run, V], Awaitable[Finished]]
+    """Does a run and says how it ended; what happens meanwhile it tells by a voice."""
 
 CLAIM_SECONDS = 5.0
 """How long one request for runs waits: whatever may wake it is of this process, so that it could wait for ever."""
@@ -32,15 +36,38 @@ RENEWALS = 3
 """How often a lease is renewed in its time: two may fail."""
 
 
-class Worker:
+class Journal(Protocol[V_co]):
+    """Writes into a run's log what its work tells by `voice`; `write` runs in a task of its own until `end`."""
+
+    @property
+    def voice(self) -> V_co: ...
+
+    async def write(self) -> None: ...
+
+    def end(self) -> None: ...
+
+    def rest(self) -> list[NewEvent]:
+        """Returns what is not in the log yet."""
+        ...
+
+
+class Worker(Generic[V]):
     """Works on runs, `node.slots` at once, until it is drained. `work` does one and says how it ended."""
 
-    def __init__(
-        self, queue: RunQueue, nodes: NodeRegistry, work: Work, *, node: Node, lease_seconds: float
+    def __init__(  # what it works with
+        self,
+        queue: RunQueue,
+        nodes: NodeRegistry,
+        work: Work[V],
+        journal: Callable[[Append], Journal[V]],
+        *,
+        node: Node,
+        lease_seconds: float,
     ) -> None:
         self._queue = queue
         self._nodes = nodes
         self._work = work
+        self._journal = journal
         self._node = node
         self._lease_seconds = lease_seconds
         self._going: dict[str, tuple[Lease, asyncio.Task[None]]] = {}
@@ -114,32 +141,32 @@ class Worker:
     async def _do(self, lease: Lease) -> None:
         """Does one run to its end, which is written down whatever that is."""
         run_id = lease.run.id
-        output = OutputEvents(lease.append)
-        writing = asyncio.create_task(output.write(), name=f"output of {run_id}")
+        journal = self._journal(lease.append)
+        writing = asyncio.create_task(journal.write(), name=f"journal of {run_id}")
         try:
-            ended = await self._ended(lease, output.sink)
+            ended = await self._ended(lease, journal.voice)
         except asyncio.CancelledError:
             ended = cancelled()
         try:
-            await finish(self._settle(lease, ended, output, writing))
+            await finish(self._settle(lease, ended, journal, writing))
         finally:
             self._going.pop(run_id, None)
             self._cancelled.discard(run_id)
             self._changed.set()
 
-    async def _ended(self, lease: Lease, sink: OutputSink) -> Finished:
+    async def _ended(self, lease: Lease, voice: V) -> Finished:
         try:
-            return await self._work(lease.run, sink)
+            return await self._work(lease.run, voice)
         except Exception as error:  # noqa: BLE001  # the run's record says what it was
             return failed(error)
 
     async def _settle(
-        self, lease: Lease, ended: Finished, output: OutputEvents, writing: asyncio.Task[None]
+        self, lease: Lease, ended: Finished, journal: Journal[V], writing: asyncio.Task[None]
     ) -> None:
-        output.end()
+        journal.end()
         try:
             await writing
-            if rest := output.rest():
+            if rest := journal.rest():
                 await lease.append(rest)
             await lease.complete(ended)
         except LeaseLostError:

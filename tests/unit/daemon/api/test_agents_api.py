@@ -1,0 +1,248 @@
+"""Models that work on the server: their words and calls are followed, allowed and stopped, and outlast the server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.daemon_host import opened_host
+from tests.model_server import ModelServer, Say, call, refusal, text
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterator
+    from pathlib import Path
+
+    import httpx
+
+    from tests.daemon_host import Host
+
+pytestmark = pytest.mark.anyio
+
+ASK = {"tools": {"load_skill": {"needs_approval": "always"}}}
+LOAD = call("load_skill", {"skill": "greeter"}, "c1")
+
+
+@pytest.fixture
+def model() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+@asynccontextmanager
+async def opened(tmp_path: Path, model: ModelServer, **given: object) -> AsyncGenerator[Host]:
+    named = {"name": "scripted/model", "base_url": model.base_url, "api_key": "sk-test", "attempts": 1}
+    async with opened_host(tmp_path, model=named, **given) as host:
+        yield host
+
+
+async def began(client: httpx.AsyncClient, **given: object) -> str:
+    answer = await client.post("/v1/agents/runs", json={"input": "Say hello.", **given})
+    assert answer.status_code == 202, answer.text
+    assert answer.headers["location"] == f"/v1/agents/runs/{answer.json()['id']}"
+    return str(answer.json()["id"])
+
+
+async def followed(client: httpx.AsyncClient, run_id: str, after: int = 0) -> list[dict[str, Any]]:
+    """Returns the events behind a number, until the latest leg is over."""
+    async with asyncio.timeout(15):
+        answer = await client.get(
+            f"/v1/agents/runs/{run_id}/events",
+            params={"after": after},
+            headers={"accept": "application/x-ndjson"},
+        )
+    assert answer.status_code == 200, answer.text
+    return [json.loads(line) for line in answer.text.splitlines() if line.strip()]
+
+
+async def told(client: httpx.AsyncClient, run_id: str) -> dict[str, Any]:
+    run: dict[str, Any] = (await client.get(f"/v1/agents/runs/{run_id}")).json()
+    return run
+
+
+async def test_a_model_works_with_the_tenant_s_skills_and_is_followed(
+    tmp_path: Path, model: ModelServer
+) -> None:
+    model.script(Say([LOAD]), Say([text("Hello, all of you.")]))
+    async with opened(tmp_path, model) as host, host.client(await host.tenant("acme")) as client:
+        run_id = await began(client, instructions="Be kind.", model="other/model")
+        events = await followed(client, run_id)
+        assert [one["seq"] for one in events] == list(range(1, len(events) + 1))
+        kinds = [one["type"] for one in events]
+        assert kinds[:2] == ["queued", "started"]
+        assert kinds[-2:] == ["done", "finished"]
+        assert {"turn_started", "tool_started", "tool_finished", "text", "turn_finished"} <= set(kinds)
+        words = "".join(one["text"] for one in events if one["type"] == "text")
+        assert words == "Hello, all of you."
+        run = await told(client, run_id)
+        assert (run["state"], run["text"], run["stop"], run["error"]) == (
+            "finished",
+            "Hello, all of you.",
+            "completed",
+            None,
+        )
+        assert await followed(client, run_id, after=events[-3]["seq"]) == events[-2:]
+        assert (await client.get("/v1/runs")).json()["items"] == []
+        listed = (await client.get("/v1/agents/runs")).json()["items"]
+        assert [one["id"] for one in listed] == [run_id]
+    first = model.bodies[0]
+    assert first["model"] == "other/model"
+    assert "Be kind." in first["instructions"]
+    assert "greeter" in first["instructions"]
+
+
+async def test_a_conversation_goes_on_with_what_is_said_next(tmp_path: Path, model: ModelServer) -> None:
+    model.script(Say([text("One.")]), Say([text("Two.")]))
+    async with opened(tmp_path, model) as host, host.client(await host.tenant("acme")) as client:
+        run_id = await began(client)
+        first = await followed(client, run_id)
+        nothing = await client.post(f"/v1/agents/runs/{run_id}/resume", json={})
+        assert (nothing.status_code, nothing.json()["code"]) == (409, "agent_run_busy")
+        assert (
+            await client.post(f"/v1/agents/runs/{run_id}/resume", json={"input": "And now?"})
+        ).status_code == 202
+        second = await followed(client, run_id, after=first[-1]["seq"])
+        assert second[0]["seq"] == first[-1]["seq"] + 1
+        assert (await told(client, run_id))["text"] == "Two."
+    assert "One." in json.dumps(model.bodies[1])
+    assert "And now?" in json.dumps(model.bodies[1])
+
+
+@pytest.mark.parametrize(("decision", "state"), [("approve", "ok"), ("refuse", "rejected")])
+async def test_a_call_waits_for_a_word_and_holds_nothing_meanwhile(
+    tmp_path: Path, model: ModelServer, decision: str, state: str
+) -> None:
+    model.script(Say([LOAD]), Say([text("Done.")]))
+    async with opened(tmp_path, model, policy=ASK) as host, host.client(await host.tenant("acme")) as client:
+        run_id = await began(client)
+        events = await followed(client, run_id)
+        run = await told(client, run_id)
+        assert run["state"] == "waiting"
+        assert run["waiting"] == [
+            {"id": "c1", "name": "load_skill", "arguments": {"skill": "greeter"}, "kind": "approval"}
+        ]
+        assert host.daemon.agent_worker.going == 0
+        unknown = {"call_id": "c9", "decision": decision}
+        path = f"/v1/agents/runs/{run_id}/approvals"
+        assert (await client.post(path, json=unknown)).status_code == 409
+        said = {"call_id": "c1", "decision": decision, "reason": "Not today."}
+        assert (await client.post(path, json=said)).status_code == 202
+        rest = await followed(client, run_id, after=events[-1]["seq"])
+        assert (await told(client, run_id))["text"] == "Done."
+        assert ("tool_finished" in {one["type"] for one in rest}) is (state == "ok")
+    output = json.dumps(model.bodies[1]["input"])
+    assert ("Not today." in output) is (decision == "refuse")
+    assert ("echo hello" in output) is (decision == "approve")
+
+
+async def test_several_calls_are_decided_on_one_by_one(tmp_path: Path, model: ModelServer) -> None:
+    calls = [call("load_skill", {"skill": "greeter"}, f"c{number}") for number in (1, 2, 3)]
+    model.script(Say(calls), Say([text("All.")]))
+    async with opened(tmp_path, model, policy=ASK) as host, host.client(await host.tenant("acme")) as client:
+        run_id = await began(client)
+        await followed(client, run_id)
+        for number in (1, 2, 3):
+            body = {"call_id": f"c{number}", "decision": "approve"}
+            answer = await client.post(f"/v1/agents/runs/{run_id}/approvals", json=body)
+            assert answer.status_code == 202, answer.text
+        async with asyncio.timeout(15):
+            while (await told(client, run_id))["state"] != "finished":
+                await followed(client, run_id)
+        assert (await told(client, run_id))["text"] == "All."
+    assert len(model.asked) == 2
+
+
+async def test_who_wants_no_questions_gets_none(tmp_path: Path, model: ModelServer) -> None:
+    model.script(Say([LOAD]), Say([text("Done.")]))
+    async with opened(tmp_path, model, policy=ASK) as host, host.client(await host.tenant("acme")) as client:
+        run_id = await began(client, approvals="never")
+        await followed(client, run_id)
+        assert (await told(client, run_id))["text"] == "Done."
+
+
+async def test_a_model_that_fails_is_told_and_can_be_asked_again(tmp_path: Path, model: ModelServer) -> None:
+    model.script(refusal(402, {"error": {"message": "no credits", "code": 402}}), Say([text("Now.")]))
+    async with opened(tmp_path, model) as host, host.client(await host.tenant("acme")) as client:
+        run_id = await began(client)
+        await followed(client, run_id)
+        run = await told(client, run_id)
+        assert (run["state"], run["error"]["code"]) == ("failed", "model_budget_exceeded")
+        assert (await client.post(f"/v1/agents/runs/{run_id}/resume", json={})).status_code == 202
+        await followed(client, run_id)
+        assert (await told(client, run_id))["text"] == "Now."
+    assert model.bodies[0]["input"] == model.bodies[1]["input"]
+
+
+async def test_a_run_is_cancelled_while_the_model_thinks_and_while_it_waits(
+    tmp_path: Path, model: ModelServer
+) -> None:
+    model.script(Say([LOAD]))
+    async with opened(tmp_path, model, policy=ASK) as host, host.client(await host.tenant("acme")) as client:
+        run_id = await began(client)
+        await followed(client, run_id)
+        assert (await client.post(f"/v1/agents/runs/{run_id}/cancel")).json()["state"] == "cancelled"
+        word = {"call_id": "c1", "decision": "approve"}
+        assert (await client.post(f"/v1/agents/runs/{run_id}/approvals", json=word)).status_code == 409
+        thinking = await began(client)
+        model.script(Say([text("x")]))
+        assert (await client.post(f"/v1/agents/runs/{thinking}/cancel")).status_code == 202
+        await followed(client, thinking)
+        assert (await told(client, thinking))["state"] in {"cancelled", "finished"}
+
+
+async def test_a_conversation_outlasts_the_server(tmp_path: Path, model: ModelServer) -> None:
+    model.script(Say([LOAD]))
+    async with opened(tmp_path, model, policy=ASK) as host:
+        key = await host.tenant("acme")
+        async with host.client(key) as client:
+            run_id = await began(client)
+            events = await followed(client, run_id)
+    model.script(Say([text("After the restart.")]))
+    async with opened(tmp_path, model, policy=ASK) as host, host.client(key) as client:
+        assert (await told(client, run_id))["state"] == "waiting"
+        word = {"call_id": "c1", "decision": "approve"}
+        assert (await client.post(f"/v1/agents/runs/{run_id}/approvals", json=word)).status_code == 202
+        more = await followed(client, run_id, after=events[-1]["seq"])
+        assert more[0]["seq"] == events[-1]["seq"] + 1
+        assert (await told(client, run_id))["text"] == "After the restart."
+
+
+async def test_nobody_sees_or_touches_another_tenant_s(tmp_path: Path, model: ModelServer) -> None:
+    model.script(Say([text("Mine.")]))
+    async with opened(tmp_path, model) as host, host.client(await host.tenant("a")) as client:
+        run_id = await began(client)
+        await followed(client, run_id)
+        async with host.client(await host.tenant("b")) as other:
+            path = f"/v1/agents/runs/{run_id}"
+            word = {"call_id": "c1", "decision": "approve"}
+            answers = [
+                await other.get(path),
+                await other.get(f"{path}/events"),
+                await other.post(f"{path}/approvals", json=word),
+                await other.post(f"{path}/resume", json={"input": "x"}),
+                await other.post(f"{path}/cancel"),
+            ]
+            assert [one.status_code for one in answers] == [404] * 5
+            assert (await other.get("/v1/agents/runs")).json()["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({}, 422),
+        ({"input": ""}, 422),
+        ({"input": "x", "toolset": "nope"}, 400),
+        ({"input": "x", "session_id": "01JDZ6V7Z3M9QHTR4W8YB2C5KD"}, 404),
+        ({"input": "x", "approvals": "always"}, 422),
+    ],
+)
+async def test_what_cannot_begin_is_refused_and_kept_nowhere(
+    tmp_path: Path, model: ModelServer, body: dict[str, object], status: int
+) -> None:
+    async with opened(tmp_path, model) as host, host.client(await host.tenant("acme")) as client:
+        assert (await client.post("/v1/agents/runs", json=body)).status_code == status
+        assert (await client.get("/v1/agents/runs")).json()["items"] == []
+    assert model.asked == []
