@@ -16,6 +16,7 @@ import pytest
 from sandbox_skills.engines.image import image_tag
 from sandbox_skills.engines.image.base import mirrors_of
 from tests.integration.scripted_api import ScriptedApi
+from tests.serve_process import served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,6 +60,15 @@ def run(argv: list[str], program: Program, **environ: str) -> str:
     assert done.returncode == 0, done.stderr
     assert "error" not in done.stderr
     return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)  # a server that starts, and a sandbox
+def test_every_request_of_the_servers_example_is_answered(program: Program) -> None:
+    with served(program) as server:
+        for line in EXAMPLES["serve"][1].splitlines():
+            answer = json.loads(run(["bash", "-c", line], program, URL=server.url, KEY=server.key))
+            assert answer.get("state") == "finished" or "items" in answer, answer
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from sandbox_skills.controller.options import ControllerOptions
 from sandbox_skills.controller.request import NamedTool
 from sandbox_skills.errors import SettingsError
 from sandbox_skills.settings import Settings, load_settings, setting_names, user_config_file
+from sandbox_skills.settings.daemon_section import DaemonSettings
 from sandbox_skills.settings.model import PATHS
 from sandbox_skills.spec import CollectLimits, Limits, SandboxLimits
 from sandbox_skills.workspace.choices import InputLimits, SessionPolicy
@@ -88,6 +89,12 @@ def test_example_file_has_every_setting_with_a_comment() -> None:
             documented.add(section + text.split(":")[0])
         commented = text.startswith("#")
     assert documented == set(setting_names())
+
+
+def test_the_example_of_a_servers_settings_is_one_that_loads() -> None:
+    example = EXAMPLE.with_name("daemon.yaml")
+    settings = load_settings(config=example, environ={})
+    assert settings.daemon.host != DaemonSettings().host
 
 
 def test_every_path_is_resolved_against_its_file() -> None:
