@@ -69,10 +69,10 @@ def _checks(spec: SkillSpec) -> Iterator[tuple[CheckName, str, Work]]:
     yield "valid", "valid", Looked(partial(_faults, Path(spec.dir)))
     yield "tools", "tools load", Looked(partial(_tool_faults, spec))
     yield "references", "files that are named are there", Looked(partial(missing_files, spec))
-    scripts = _scripts(spec)
+    scripts = scripts_of(spec)
     if scripts:
         yield "syntax", "scripts can be read", _syntax(scripts)
-    started = [path for path in scripts if _is_started(path)]
+    started = started_scripts(spec)
     for path in [path for path in started if _has_help(spec, path)][:MAX_HELP]:
         yield "help", f"{path} --help", _help(path)
     for path in started[:MAX_HELP]:
@@ -103,7 +103,7 @@ def _tool_faults(spec: SkillSpec) -> tuple[Failure, ...]:
     )
 
 
-def _scripts(spec: SkillSpec) -> list[PurePosixPath]:
+def scripts_of(spec: SkillSpec) -> list[PurePosixPath]:
     """Returns the scripts of a skill by their endings; none where it cannot be staged, which `valid` tells."""
     try:
         with open_root(Path(spec.dir).resolve()) as root_fd:
@@ -137,9 +137,9 @@ def _quiet(path: PurePosixPath) -> Sandboxed:
     return Sandboxed(case, Script(str(path), ("--help",)))
 
 
-def _is_started(path: PurePosixPath) -> bool:
-    """Whether a script is meant to be started, by where it lies."""
-    return len(path.parts) == 1 or path.parts[0] == "scripts"
+def started_scripts(spec: SkillSpec) -> list[PurePosixPath]:
+    """Returns the scripts that are meant to be started, by where they lie. Blocking."""
+    return [path for path in scripts_of(spec) if len(path.parts) == 1 or path.parts[0] == "scripts"]
 
 
 def _has_help(spec: SkillSpec, path: PurePosixPath) -> bool:

@@ -15,6 +15,34 @@ if TYPE_CHECKING:
 ci_commands = typer.Typer()
 
 
+@ci_commands.command("inspect")
+@takes_global_options
+def inspect_skill(
+    context: typer.Context,
+    skill: Annotated[str, typer.Argument(metavar="SKILL", help="A skill, by its folder, name or id.")],
+    argv: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="-- ARGV...",
+            help="The program and its arguments; by default every script, asked for its --help.",
+        ),
+    ] = None,
+    command: Annotated[
+        str | None, typer.Option("--command", metavar="TEXT", help="A command line for bash -c instead.")
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", metavar="SECONDS", help="When to stop each run.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> int:
+    """Run a skill and say what it tries: network, programs, files."""
+    from sandbox_skills.cli.inspecting import inspect
+
+    options: GlobalOptions = context.obj
+    options.as_json = as_json
+    return inspect(options, skill, tuple(argv or ()), command, timeout)
+
+
 @ci_commands.command("test")
 @takes_global_options
 def run_tests(

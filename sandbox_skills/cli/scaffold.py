@@ -38,6 +38,7 @@ def new(options: GlobalOptions, name: str, *, language: str, tool: bool, parent:
     place, root = (shlex.quote(near(str(path))) for path in (folder, folder.parent))
     err.print(f"next: edit {place}/SKILL.md and its script, then")
     err.print(f"  sandbox-skills validate --strict {place}")
+    err.print(f"  sandbox-skills test {place}")
     err.print(f"  sandbox-skills run --skills {root} {name} -- {made.call}")
     return 0
 

@@ -150,6 +150,7 @@ def test_new_tells_its_files_and_touches_nothing_that_is_there(cli: Cli, home: P
     assert done.err.splitlines() == [
         "next: edit skills/sums/SKILL.md and its script, then",
         "  sandbox-skills validate --strict skills/sums",
+        "  sandbox-skills test skills/sums",
         "  sandbox-skills run --skills skills sums -- python3 scripts/sums.py Ada",
     ]
     again = cli("new", "sums", "--dir", "skills")
@@ -161,7 +162,7 @@ def test_new_tells_its_files_and_touches_nothing_that_is_there(cli: Cli, home: P
 @pytest.mark.parametrize("parent", [".", "my skills"])
 def test_the_commands_that_new_tells_work_as_they_are(cli: Cli, tool: tuple[str, ...], parent: str) -> None:
     _, *lines = cli("new", "sums", "--lang", "bash", "--dir", parent, *tool).err.splitlines()
-    check, run = (shlex.split(line)[1:] for line in lines)
+    check, _, run = (shlex.split(line)[1:] for line in lines)
     assert cli(*check).code == 0
     # The fake engine has no bash: its word for a program that is not there.
     assert cli("--engine", "fake", *run).code == 127
