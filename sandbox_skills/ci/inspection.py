@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from sandbox_skills.ci.declared import Declared
-    from sandbox_skills.recording import Event
+    from sandbox_skills.recording import Event, Recording
     from sandbox_skills.spec import Outcome
 
 FindingKind = Literal["network", "program", "write", "read", "variable"]
@@ -111,17 +111,22 @@ def inspection(
 ) -> Inspection:
     """Returns the report; `variables` has those that scripts name, with the scripts."""
     lost: dict[str, int] = {}
-    for run in runs:
-        for kind, count in (run.outcome.recording.lost if run.outcome.recording else {}).items():
+    for one in recordings(runs):
+        for kind, count in one.lost.items():
             lost[kind] = lost.get(kind, 0) + count
     findings = (*_network(declared, runs), *_events(declared, runs), *_variables(declared, variables))
     return Inspection(skill, tuple(runs), findings, lost)
 
 
+def recordings(runs: Sequence[InspectedRun]) -> tuple[Recording, ...]:
+    """Returns what was recorded; a run that took its sandbox with it left nothing."""
+    return tuple(run.outcome.recording for run in runs if run.outcome.recording is not None)
+
+
 def _network(declared: Declared, runs: Sequence[InspectedRun]) -> Iterator[Finding]:
     counts: dict[str, int] = {}
-    for run in runs:
-        for place in hosts_tried(run.outcome.recording) if run.outcome.recording else ():
+    for one in recordings(runs):
+        for place in hosts_tried(one):
             counts[place] = counts.get(place, 0) + 1
     for place, count in counts.items():
         yield Finding("network", place, count=count, surprise=host_surprise(declared, place))
@@ -129,7 +134,7 @@ def _network(declared: Declared, runs: Sequence[InspectedRun]) -> Iterator[Findi
 
 def _events(declared: Declared, runs: Sequence[InspectedRun]) -> Iterator[Finding]:
     seen: dict[tuple[FindingKind, str], Finding] = {}
-    for event in (event for run in runs if run.outcome.recording for event in run.outcome.recording.events):
+    for event in (event for one in recordings(runs) for event in one.events):
         finding = _finding(declared, event)
         if finding is not None:
             key = finding.kind, finding.what
