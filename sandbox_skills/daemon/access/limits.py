@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sandbox_skills.daemon.errors import TenantInvalidError
+from sandbox_skills.errors import PolicyError
 from sandbox_skills.spec import MIB
 
 if TYPE_CHECKING:
@@ -46,6 +47,15 @@ class TenantLimits(BaseModel):
     """Contents of all versions of its skills."""
     sandbox: SandboxCeiling = SandboxCeiling()
     engines: tuple[str, ...] | None = None
+
+
+def check_engine(limits: TenantLimits, engine: str) -> None:
+    """Raises PolicyError where a tenant may not have sandboxes of this engine."""
+    if limits.engines is not None and engine not in limits.engines:
+        raise PolicyError(
+            f"you may not have sandboxes of the engine {engine}",
+            hint="ask an admin for it, or another server",
+        )
 
 
 def tenant_limits(own: Mapping[str, Any], defaults: TenantLimits | None = None) -> TenantLimits:

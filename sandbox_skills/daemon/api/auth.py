@@ -11,7 +11,7 @@ from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBea
 from starlette.datastructures import Headers
 
 from sandbox_skills.daemon.access.keys import KEY_HINT
-from sandbox_skills.daemon.access.limits import TenantLimits, tenant_limits
+from sandbox_skills.daemon.access.limits import TenantLimits, check_engine, tenant_limits
 from sandbox_skills.daemon.access.scopes import Scope
 from sandbox_skills.daemon.api.dependencies import TheDaemon
 from sandbox_skills.daemon.errors import KeyInvalidError, ScopeError
@@ -38,6 +38,10 @@ class Caller:
         """Raises ScopeError where the key may not do this."""
         if scope not in self.scopes:
             raise ScopeError(f"this key lacks the scope {scope}", hint="use a key that has it")
+
+    def need_engine(self, daemon: Daemon) -> None:
+        """Raises PolicyError where the tenant may not have sandboxes of this server's engine."""
+        check_engine(self.limits, daemon.settings.engine)
 
 
 async def identified(daemon: Daemon, token: str | None) -> Caller:

@@ -26,8 +26,9 @@ class McpEndpoint:
     daemon: Daemon
 
     async def __call__(self, scope: Connection, receive: Receive, send: Send) -> None:
-        """Answers one request; raises KeyInvalidError, ScopeError, DrainingError."""
+        """Answers one request; raises KeyInvalidError, ScopeError, PolicyError, DrainingError."""
         who = await identified(self.daemon, token_in(Headers(scope=scope)))
         who.need(Scope.RUN)
+        who.need_engine(self.daemon)
         self.daemon.check_taking()
         await self.daemon.mcp.handle(who.tenant_id, scope, receive, send)

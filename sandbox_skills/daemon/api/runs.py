@@ -58,6 +58,7 @@ async def submit(
     Whoever hangs up ends nothing: the run goes on, and is found by its id.
     """
     daemon.check_taking()
+    who.need_engine(daemon)
     allowance = daemon.rates.check(who.tenant_id, per_minute=who.limits.runs_per_minute, now=time.monotonic())
     response.headers.update(rate_headers(allowance))
     known = None if key is None else await _idempotency(daemon, request, key)

@@ -103,6 +103,7 @@ class FilesTold(Told):
 async def create(given: SessionGiven, daemon: TheDaemon, who: Runner, response: Response) -> SessionTold:
     """Makes a workspace that lasts. Its box is started with the first use."""
     daemon.check_taking()
+    who.need_engine(daemon)
     session = await daemon.sessions.create(
         name=given.name, ttl_seconds=given.ttl_seconds, tenant=who.tenant_id, actor=who.actor
     )

@@ -50,6 +50,7 @@ async def tool_calls(given: ToolCallsGiven, daemon: TheDaemon, who: Runner) -> T
     Whatever goes wrong with a call is told to the model in its result.
     """
     daemon.check_taking()
+    who.need_engine(daemon)
     answers = await daemon.tools.call(
         [given.call] if given.calls is None else given.calls,
         _wire(given.format),

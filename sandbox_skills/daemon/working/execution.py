@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
-from sandbox_skills.daemon.access.limits import tenant_limits
+from sandbox_skills.daemon.access.limits import check_engine, tenant_limits
 from sandbox_skills.daemon.service.run_order import RunOrder, run_request
 from sandbox_skills.daemon.working.endings import finished
 from sandbox_skills.engines.cancellation import finish
@@ -62,7 +62,9 @@ class SkillExecution:
     def _judged(self, order: RunOrder, skill: OpenedSkill, tenant: Tenant) -> RunRequest:
         """Returns what is run: within the limits of the server, the tenant and the policy; raises PolicyError."""
         request = run_request(order, self.live.settings.run_limits())
-        ceiling = tenant_limits(tenant.limits).sandbox
+        limits = tenant_limits(tenant.limits)
+        check_engine(limits, self.live.settings.engine)  # an admin may have said so while it waited
+        ceiling = limits.sandbox
         of_tenant = RunLimits(
             wall_seconds=ceiling.wall_seconds,
             cpu_seconds=ceiling.cpu_seconds,
