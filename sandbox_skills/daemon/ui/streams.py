@@ -16,7 +16,7 @@ from sandbox_skills.daemon.ui.headers import PAGE_HEADERS
 from sandbox_skills.daemon.ui.views.updates import QUIET, End, message
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from sandbox_skills.daemon.truth.run import RunEvent
     from sandbox_skills.daemon.ui.views.updates import Update
@@ -27,16 +27,17 @@ STREAM_SECONDS = 300.0
 
 MAX_NUMBER = 2**62
 
+Updates = Callable[["RunEvent"], "Update | None"]
+"""What an event means for a page; None: nothing."""
 
-async def follow(
-    visit: Visit, run_id: str, update: Callable[[RunEvent], Update | None], *, after: int
-) -> Response:
-    """Returns a stream of updates behind event `after`; raises RunNotFoundError.
+
+async def follow(events: Awaitable[AsyncGenerator[RunEvent]], update: Updates) -> Response:
+    """Returns a stream of what `update` makes of events, up to the end of a run; raises as `events` does.
 
     204 is what a browser does not ask again after: there is nothing that it could be told.
     """
     try:
-        events = await visit.daemon.runs.follow(run_id, tenant=visit.tenant, after=after)
+        found = await events
     except EventsLostError:
         return Response(status_code=HTTPStatus.NO_CONTENT, headers=dict(PAGE_HEADERS))
 
@@ -45,7 +46,7 @@ async def follow(
 
     headers = {**PAGE_HEADERS, "X-Accel-Buffering": "no"}
     return StreamingResponse(
-        _for_a_while(spoken(events, spell, QUIET)), media_type="text/event-stream", headers=headers
+        _for_a_while(spoken(found, spell, QUIET)), media_type="text/event-stream", headers=headers
     )
 
 

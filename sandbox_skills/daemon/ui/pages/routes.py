@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sandbox_skills.daemon.access.scopes import Scope
-from sandbox_skills.daemon.ui.pages import artifacts, overview, runs, sessions, skills, tenants
+from sandbox_skills.daemon.ui.pages import artifacts, overview, playground, runs, sessions, skills, tenants
 
 if TYPE_CHECKING:
     from sandbox_skills.daemon.ui.visits import Answer
@@ -26,6 +26,9 @@ PAGES: tuple[tuple[str, Answer, Scope | None], ...] = (
     ("/artifact", artifacts.artifact, RUN),
     ("/artifact/content", artifacts.content, RUN),
     ("/artifact/download", artifacts.download, RUN),
+    ("/playground", playground.playground, RUN),
+    ("/playground/{talk_id}", playground.talk, RUN),
+    ("/playground/{talk_id}/stream", playground.stream, RUN),
     ("/tenants", tenants.tenants, ADMIN),
     ("/tenants/{tenant_id}", tenants.tenant, ADMIN),
     ("/audit", tenants.audit, ADMIN),
@@ -35,4 +38,8 @@ ACTIONS: tuple[tuple[str, Answer, Scope | None], ...] = (
     ("/runs/{run_id}/cancel", runs.cancel, RUN),
     ("/runs/{run_id}/rerun", runs.rerun, RUN),
     ("/sessions/{session_id}/close", sessions.close, RUN),
+    ("/playground", playground.begin, RUN),
+    ("/playground/{talk_id}/speak", playground.speak, RUN),
+    ("/playground/{talk_id}/approvals", playground.decide, RUN),
+    ("/playground/{talk_id}/cancel", playground.cancel, RUN),
 )

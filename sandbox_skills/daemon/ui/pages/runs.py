@@ -78,7 +78,9 @@ async def run(visit: Visit) -> Response:
 
 async def stream(visit: Visit) -> Response:
     """Sends what a run prints as it prints it."""
-    return await follow(visit, visit.part("run_id"), run_update, after=after_of(visit))
+    run_id = visit.part("run_id")
+    events = visit.daemon.runs.follow(run_id, tenant=visit.tenant, after=after_of(visit))
+    return await follow(events, run_update)
 
 
 async def cancel(visit: Visit) -> Response:

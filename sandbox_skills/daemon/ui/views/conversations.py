@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from sandbox_skills.daemon.truth.run import QUEUED
 from sandbox_skills.daemon.ui.views.formatting import duration
 from sandbox_skills.daemon.ui.views.log_text import page_line, page_text
 from sandbox_skills.daemon.ui.views.outcomes import Badge, Tone
@@ -13,7 +14,7 @@ from sandbox_skills.daemon.ui.views.runs import LogPiece
 from sandbox_skills.daemon.ui.views.updates import Append, Renew
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from sandbox_skills.daemon.truth.run import RunEvent
@@ -46,108 +47,127 @@ class Call:
     waits: bool = False
 
 
-@dataclass(slots=True)
-class Transcript:
-    """What was said and done, in order."""
-
-    turns: list[Said | Call]
-    notes: list[str]
-
-
 RUNNING = Badge("running", Tone.LIVE)
 WAITS = Badge("waits for you", Tone.WARN)
 
 
-def transcript(asked: str, events: Iterable[RunEvent]) -> Transcript:
-    """Returns what came of a question; answers that broke off and were asked for again are left out."""
-    reader = TranscriptReader(asked)
+def transcript(said: Sequence[str], events: Sequence[RunEvent]) -> list[Said | Call]:
+    """Returns what was said and done, in order; `said` is what the user said, the oldest first.
+
+    Answers that broke off and were asked for again are left out.
+    """
+    reader = TranscriptReader(words_of_legs(said, events))
     for event in events:
         reader.take(event)
-    return reader.transcript
+    return reader.turns
+
+
+def words_of_legs(said: Sequence[str], events: Iterable[RunEvent]) -> list[str]:
+    """Returns what the user said at the beginning of each leg, empty where it began with a word on a call.
+
+    Whether something was said after a leg that failed its events do not tell: only where more was said than the other
+    legs account for.
+    """
+    legs: list[bool | None] = []
+    ended: bool | None = True
+    for event in events:
+        if event.kind == QUEUED:
+            legs.append(ended)
+            ended = None
+        elif event.kind == "done":
+            ended = event.data.get("status") != "waiting"
+    left, spare = list(said), len(said) - legs.count(True)
+    words: list[str] = []
+    for begins in legs:
+        speaks = begins is True or (begins is None and spare > 0)
+        spare -= begins is None
+        words.append(left.pop(0) if speaks and left else "")
+    return words
 
 
 class TranscriptReader:
-    """Puts events into turns. An event that it does not know changes nothing."""
+    """Puts events into turns. An event that it does not know changes nothing.
 
-    def __init__(self, asked: str) -> None:
-        turns: list[Said | Call] = [Said("you", page_text(asked))] if asked else []
-        self.transcript = Transcript(turns, [])
+    Elements are called by the number of their first event, so that a page and a stream call them alike.
+    """
+
+    def __init__(self, words: Sequence[str] = ()) -> None:
+        self.turns: list[Said | Call] = []
+        self._words = list(words)
         self._calls: dict[str, Call] = {}
-        self._turn_began = len(turns)
+        self._turn_began = 0
 
     def take(self, event: RunEvent) -> Append | Renew | None:
         """Adds an event, and returns what a page has to do that showed all before it."""
-        kind, data = event.kind, event.data
-        match kind:
-            case "text" | "reasoning":
-                return self._say(kind, page_text(str(data.get("text", ""))))
-            case "tool_output":
-                return self._print(data)
+        match event.kind:
+            case "text" | "reasoning" | "tool_output":
+                return self._grow(event)
             case "turn_started":
-                self._turn_began = len(self._turns)
+                self._turn_began = len(self.turns)
                 return None
             case "turn_restarted":
-                del self._turns[self._turn_began :]
-            case "tool_started" | "approval_needed":
-                self._begin(data, waits=kind == "approval_needed")
-            case "tool_finished":
-                self._end(data)
+                del self.turns[self._turn_began :]
+                self._calls = {call.id: call for call in self.turns if isinstance(call, Call)}
+            case "tool_started" | "approval_needed" | "tool_finished":
+                self._call_changed(event)
+            case _ if event.kind == QUEUED:
+                self._user_spoke()
             case _:
                 return None
         return Renew()
 
-    @property
-    def _turns(self) -> list[Said | Call]:
-        return self.transcript.turns
+    def _grow(self, event: RunEvent) -> Append | Renew | None:
+        text = page_text(str(event.data.get("text", "")))
+        if event.kind == "tool_output":
+            return self._print(event.data, text)
+        return self._say("model" if event.kind == "text" else "reasoning", text, event.seq)
 
-    def _say(self, kind: str, text: str) -> Append | Renew:
-        who: Literal["model", "reasoning"] = "model" if kind == "text" else "reasoning"
-        last = self._turns[-1] if self._turns else None
+    def _user_spoke(self) -> None:
+        words = self._words.pop(0) if self._words else ""
+        if words:
+            self.turns.append(Said("you", page_text(words)))
+
+    def _say(self, who: Literal["model", "reasoning"], text: str, seq: int) -> Append | Renew:
+        last = self.turns[-1] if self.turns else None
         if isinstance(last, Said) and last.who == who:
             last.text += text
             return Append(last.id, "said", text)
-        self._turns.append(Said(who, text, f"said-{len(self._turns)}"))
+        self.turns.append(Said(who, text, f"said-{seq}"))
         return Renew()
 
-    def _begin(self, data: Mapping[str, Any], *, waits: bool) -> None:
-        call = self._calls.get(str(data.get("id", "")))
-        if call is None:
-            call = self._new_call(data)
-        call.waits = waits
-        call.badge = WAITS if waits else RUNNING
+    def _call_changed(self, event: RunEvent) -> None:
+        own_id = str(event.data.get("id", ""))
+        call = self._calls.get(own_id) or self._new_call(own_id, event)
+        call.waits = event.kind == "approval_needed" and event.data.get("kind") != "manual"
+        match event.kind:
+            case "approval_needed":
+                call.badge = WAITS
+            case "tool_started":
+                call.badge = RUNNING
+            case _:
+                _end(call, event.data)
 
-    def _new_call(self, data: Mapping[str, Any]) -> Call:
-        own_id = str(data.get("id", ""))
-        call = Call(
-            own_id,
-            f"call-{len(self._calls)}",
-            page_line(str(data.get("name", ""))),
-            _pretty(data.get("arguments") or {}),
-            RUNNING,
-        )
+    def _new_call(self, own_id: str, event: RunEvent) -> Call:
+        name, arguments = page_line(str(event.data.get("name", ""))), event.data.get("arguments") or {}
+        call = Call(own_id, f"call-{event.seq}", name, _pretty(arguments), RUNNING)
         self._calls[own_id] = call
-        self._turns.append(call)
+        self.turns.append(call)
         return call
 
-    def _print(self, data: Mapping[str, Any]) -> Append | None:
+    def _print(self, data: Mapping[str, Any], text: str) -> Append | None:
         call = self._calls.get(str(data.get("id", "")))
         if call is None:
             return None
-        kind, text = _stream(data), page_text(str(data.get("text", "")))
+        kind = "stderr" if data.get("stream") == "stderr" else "stdout"
         whole = call.output.pop().text + text if call.output and call.output[-1].kind == kind else text
         call.output.append(LogPiece(kind, whole[-MAX_SHOWN:]))
         return Append(call.log_id, kind, text)
 
-    def _end(self, data: Mapping[str, Any]) -> None:
-        call = self._calls.get(str(data.get("id", ""))) or self._new_call(data)
-        call.waits = False
-        call.badge = _end_badge(data)
-        call.text = page_text(str(data.get("text", "")))[:MAX_SHOWN]
-        call.took = duration(float(data.get("seconds") or 0))
 
-
-def _stream(data: Mapping[str, Any]) -> str:
-    return "stderr" if data.get("stream") == "stderr" else "stdout"
+def _end(call: Call, data: Mapping[str, Any]) -> None:
+    call.badge = _end_badge(data)
+    call.text = page_text(str(data.get("text", "")))[:MAX_SHOWN]
+    call.took = duration(float(data.get("seconds") or 0))
 
 
 def _end_badge(data: Mapping[str, Any]) -> Badge:

@@ -7,6 +7,7 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sandbox_skills.daemon.truth.ids import is_id
 from sandbox_skills.daemon.truth.run import OUTPUT, RunKind, RunState
 from sandbox_skills.daemon.ui.views.formatting import Time, counted, duration, short_id, size, time_of
 from sandbox_skills.daemon.ui.views.log_text import page_line, page_text
@@ -33,8 +34,9 @@ STATES = (("", "all"), *((str(state), str(state)) for state in RunState))
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One line of a list of runs."""
+    """One line of a list of runs. `path` leads to it, or to the conversation that it is a part of."""
 
+    path: str
     id: str
     short_id: str
     badge: Badge
@@ -91,7 +93,9 @@ class RunList:
 
 def run_row(run: Run, now: float) -> RunRow:
     """Returns a run as one line of a list."""
+    agent = str(run.request.get("agent", "")) if run.kind is RunKind.AGENT else ""
     return RunRow(
+        f"/playground/{agent}" if is_id(agent) else f"/runs/{run.id}",
         run.id,
         short_id(run.id),
         _badge(run),
@@ -138,7 +142,7 @@ def command_of(request: Mapping[str, Any]) -> str:
         return shlex.join(map(str, request["argv"]))
     if request.get("script"):
         return shlex.join([str(request["script"]), *map(str, request.get("args") or ())])
-    return str(request.get("input") or "")
+    return ""
 
 
 def log_pieces(events: Iterable[RunEvent]) -> tuple[LogPiece, ...]:

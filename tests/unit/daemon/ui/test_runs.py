@@ -22,6 +22,7 @@ from tests.unit.daemon.ui.records import NOW, output, result, run
 
 def test_a_row_says_what_ran_how_it_ended_and_how_long_it_took() -> None:
     assert run_row(run(), NOW) == RunRow(
+        path="/runs/01JDZ6V7Z3M9QHTR4W8YB2C5KD",
         id="01JDZ6V7Z3M9QHTR4W8YB2C5KD",
         short_id="B2C5KD",
         badge=Badge("exit 0", Tone.GOOD),
@@ -45,7 +46,6 @@ def test_a_run_that_goes_on_takes_until_now() -> None:
         ({"command": "a | b"}, "a | b"),
         ({"argv": ["a b", "c"]}, "'a b' c"),
         ({"script": "s.py", "args": ["x y"]}, "s.py 'x y'"),
-        ({"input": "What is this?"}, "What is this?"),
         ({}, ""),
     ],
 )
@@ -113,6 +113,9 @@ def test_hints_warnings_notes_and_files_that_were_left_are_told() -> None:
 
 
 def test_a_conversation_is_named_as_one_and_not_run_again() -> None:
-    talk = run(kind=RunKind.AGENT, skill=SkillRef(), request={"input": "Hi"})
+    agent = "01JDZ6V7Z3M9QHTR4W8YB2C5KB"
+    talk = run(kind=RunKind.AGENT, skill=SkillRef(), request={"agent": agent, "base": 0})
+    assert run_row(talk, NOW).path == f"/playground/{agent}"
+    assert run_row(run(kind=RunKind.AGENT, request={"agent": "../x"}), NOW).path == f"/runs/{talk.id}"
     page = run_page(talk, (), (), base="/ui", now=NOW)
-    assert (page.skill, page.command, page.can_rerun) == ("conversation", "Hi", False)
+    assert (page.skill, page.can_rerun) == ("conversation", False)
