@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import aclosing
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from sandbox_skills.daemon.ui.headers import PAGE_HEADERS
 from sandbox_skills.daemon.ui.views.updates import QUIET, End, message
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable
 
     from sandbox_skills.daemon.truth.run import RunEvent
     from sandbox_skills.daemon.ui.views.updates import Update
