@@ -11,14 +11,17 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.chromium import WAIT_MILLISECONDS, Watch, faults_of, launched, overflow_of
+from tests.model_server import Say, call, text
 from tests.serve_process import served
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
+    from pathlib import Path
 
     from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize
 
     from tests.conftest import Program
+    from tests.model_server import ModelServer
     from tests.serve_process import Served
 
 pytestmark = [pytest.mark.docker, pytest.mark.chromium, pytest.mark.slow, pytest.mark.timeout(180)]
@@ -48,9 +51,29 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
+LOAD = call("load_skill", {"skill": "python-math"}, "c1")
+RUN = call(
+    "skill_run", {"skill": "python-math", "command": "for i in 1 2 3; do echo tock $i; sleep 1; done"}, "c2"
+)
+
+SETTINGS = """
+model:
+  name: scripted/model
+  base_url: {base_url}
+  api_key: sk-test
+  attempts: 1
+policy:
+  tools:
+    load_skill: {{needs_approval: always}}
+"""
+
+
 @pytest.fixture
-def server(program: Program) -> Iterator[Served]:
-    with served(program) as server:
+def server(program: Program, model_server: ModelServer, tmp_path: Path) -> Iterator[Served]:
+    model_server.reset()
+    settings = tmp_path / "settings.yaml"
+    settings.write_text(SETTINGS.format(base_url=model_server.base_url), encoding="utf-8")
+    with served(program, "--config", str(settings)) as server:
         yield server
 
 
@@ -92,6 +115,8 @@ def hostile_run(server: Served) -> str:
 def paths(server: Served, run_id: str) -> list[str]:
     """Returns every page, each with something on it."""
     with server.client() as client:
+        session = client.get("/v1/sessions").json()["items"][0]["id"]
+        talk = client.get("/v1/agents/runs").json()["items"][0]["id"]
         tenant = client.get("/v1/admin/tenants").json()["items"][0]["id"]
     return [
         "/",
@@ -100,6 +125,9 @@ def paths(server: Served, run_id: str) -> list[str]:
         "/skills",
         "/skill?name=python-math",
         "/sessions",
+        f"/sessions/{session}",
+        "/playground",
+        f"/playground/{talk}",
         "/artifacts",
         "/artifact?name=out%2Ft.csv",
         "/artifact?name=out%2Fa.svg",
@@ -112,9 +140,14 @@ def paths(server: Served, run_id: str) -> list[str]:
 
 @pytest.mark.timeout(400)
 def test_axe_finds_no_serious_fault_on_any_page_and_none_is_wider_than_a_phone(
-    browser: Browser, server: Served
+    browser: Browser, server: Served, model_server: ModelServer
 ) -> None:
+    model_server.script(Say([LOAD]))
     run_id = hostile_run(server)
+    with server.client() as client:
+        client.post("/v1/sessions", json={"name": EVIL})
+        talk = client.post("/v1/agents/runs", json={"input": EVIL}).json()["id"]
+        client.get(f"/v1/agents/runs/{talk}/events")
     watch, found, asked = Watch(), list[str](), set[str]()
     for viewport, scheme in ((SCREEN, "light"), (PHONE, "dark"), (PHONE, "light"), (SCREEN, "dark")):
         with signed_in(browser, server, viewport=viewport, color_scheme=scheme) as page:
@@ -154,6 +187,32 @@ def test_a_log_grows_while_it_is_looked_at_and_the_run_is_cancelled_and_run_agai
         page.get_by_role("button", name="Cancel").click()
         expect(page.get_by_text("stopped: cancelled")).to_be_visible()
     assert watch.faults == []
+
+
+def test_a_tenant_talks_with_a_model_sees_its_tools_at_work_and_allows_a_call(
+    browser: Browser, server: Served, model_server: ModelServer
+) -> None:
+    model_server.script(Say([LOAD]), Say([RUN]), Say([text(f"It said tock. {EVIL}")], pieces=6))
+    watch = Watch()
+    with signed_in(browser, server) as page:
+        watch.over(page)
+        page.get_by_role("link", name="Playground").click()
+        page.get_by_label("What should the model do?").fill("Say tock.")
+        page.get_by_role("button", name="Start").click()
+        page.get_by_role("button", name="Approve").click()
+        # The output of its tool comes while the tool is at work.
+        expect(page.get_by_text("tock 1")).to_be_visible()
+        expect(page.get_by_text("running").first).to_be_visible()
+        expect(page.get_by_text(f"It said tock. {EVIL}")).to_be_visible()
+        expect(page.get_by_text("answered")).to_be_visible()
+        assert faults_of(page) == []
+        model_server.script(Say([text("You are welcome.")]))
+        page.get_by_label("Say something more").fill("Thank you.")
+        page.keyboard.press("Control+Enter")
+        expect(page.get_by_text("You are welcome.")).to_be_visible()
+        expect(page.get_by_text("Thank you.")).to_be_visible()
+    assert watch.faults == []
+    assert watch.dialogs == []
 
 
 def test_nothing_that_a_skill_wrote_is_obeyed(browser: Browser, server: Served) -> None:

@@ -148,8 +148,8 @@ class TranscriptReader:
                 _end(call, event.data)
 
     def _new_call(self, own_id: str, event: RunEvent) -> Call:
-        name, arguments = page_line(str(event.data.get("name", ""))), event.data.get("arguments") or {}
-        call = Call(own_id, f"call-{event.seq}", name, _pretty(arguments), RUNNING)
+        name, arguments = page_line(str(event.data.get("name", ""))), _pretty(event.data.get("arguments", {}))
+        call = Call(own_id, f"call-{event.seq}", name, arguments, RUNNING)
         self._calls[own_id] = call
         self.turns.append(call)
         return call
