@@ -51,7 +51,7 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-LOAD = call("load_skill", {"skill": "python-math"}, "c1")
+LOAD = call("skill_load", {"skill": "python-math"}, "c1")
 RUN = call(
     "skill_run", {"skill": "python-math", "command": "for i in 1 2 3; do echo tock $i; sleep 1; done"}, "c2"
 )
@@ -64,7 +64,7 @@ model:
   attempts: 1
 policy:
   tools:
-    load_skill: {{needs_approval: always}}
+    skill_load: {{needs_approval: always}}
 """
 
 
@@ -146,7 +146,7 @@ def test_axe_finds_no_serious_fault_on_any_page_and_none_is_wider_than_a_phone(
     run_id = hostile_run(server)
     with server.client() as client:
         client.post("/v1/sessions", json={"name": EVIL})
-        talk = client.post("/v1/agents/runs", json={"input": EVIL}).json()["id"]
+        talk = client.post("/v1/agents/runs", json={"input": EVIL, "toolset": "workspace"}).json()["id"]
         client.get(f"/v1/agents/runs/{talk}/events")
     watch, found, asked = Watch(), list[str](), set[str]()
     for viewport, scheme in ((SCREEN, "light"), (PHONE, "dark"), (PHONE, "light"), (SCREEN, "dark")):
@@ -198,6 +198,7 @@ def test_a_tenant_talks_with_a_model_sees_its_tools_at_work_and_allows_a_call(
         watch.over(page)
         page.get_by_role("link", name="Playground").click()
         page.get_by_label("What should the model do?").fill("Say tock.")
+        page.get_by_label("Tools").select_option("workspace")
         page.get_by_role("button", name="Start").click()
         page.get_by_role("button", name="Approve").click()
         # The output of its tool comes while the tool is at work.
