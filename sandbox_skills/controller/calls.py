@@ -6,7 +6,6 @@ Pure. Arguments that cannot be read are `{}` in the history, since providers ref
 from __future__ import annotations
 
 import json
-import math
 import re
 from hashlib import sha256
 from typing import TYPE_CHECKING, cast
@@ -14,11 +13,12 @@ from typing import TYPE_CHECKING, cast
 from sandbox_skills.catalog.text import one_line
 from sandbox_skills.controller.json_values import is_too_deep, without_halves
 from sandbox_skills.controller.turn import ModelCall, Turn
+from sandbox_skills.toolsets.wire_formats.arguments import documents
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sandbox_skills.catalog.manifest_json import JsonObject, JsonValue
+    from sandbox_skills.catalog.manifest_json import JsonObject
     from sandbox_skills.controller.turn import Answer
 
 MAX_CALL_ID = 64
@@ -31,9 +31,6 @@ MAX_CALLS = 128
 """Calls of one answer that are run, as many as OpenAI's API takes at most: each may start a sandbox, and limits of a
 run are looked at between answers."""
 
-MAX_OBJECTS = 16
-"""Objects that one text of arguments may be made of: streams were seen to say one twice."""
-
 MAX_NAME_KEPT = 2 * MAX_NAME
 """Characters kept of a name that no tool has."""
 
@@ -43,7 +40,6 @@ MAX_SHOWN = 500
 NAME = re.compile(rf"[a-zA-Z0-9_-]{{1,{MAX_NAME}}}")
 """A tool's name, as OpenRouter documents it."""
 
-_SPACE = re.compile(r"\s*")
 _FOREIGN = re.compile(r"[^a-zA-Z0-9_-]")
 
 CUT = "the call was cut off before it was whole; nothing was run"
@@ -145,18 +141,11 @@ def read_arguments(raw: object) -> JsonObject:
 
 def _objects(raw: str) -> list[JsonObject]:
     """Returns the objects that a text is made of: some streams send one twice, or an empty one before it."""
-    values: list[JsonValue] = []
-    position = _after_space(raw, 0)
     try:
-        while position < len(raw) and len(values) <= MAX_OBJECTS:
-            value, end = _DECODER.raw_decode(raw, position)
-            values.append(value)
-            position = _after_space(raw, end)
+        values = documents(raw)
     except (ValueError, RecursionError) as error:
         fault = error.msg if isinstance(error, json.JSONDecodeError) else "not what JSON can be"
         raise _ArgumentsError(_shown(f"the arguments are not JSON: {fault}", raw)) from error
-    if position < len(raw):
-        raise _ArgumentsError(_shown("the arguments are several JSON objects", raw))
     if is_too_deep(values):
         raise _ArgumentsError(_shown("the arguments are nested too deeply", raw))
     if not all(isinstance(value, dict) for value in values):
@@ -164,28 +153,9 @@ def _objects(raw: str) -> list[JsonObject]:
     return cast("list[JsonObject]", without_halves(values))
 
 
-def _after_space(text: str, position: int) -> int:
-    found = _SPACE.match(text, position)
-    return found.end() if found else position
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
-
-
-def _number(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError("a number that is too large")
-    return number
-
-
-_DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_number)
-
-
 def _is_one_object(raw: str) -> bool:
     try:
-        return isinstance(_DECODER.decode(raw), dict)
+        return len(documents(raw)) == 1
     except (ValueError, RecursionError):
         return False
 

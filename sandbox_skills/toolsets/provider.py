@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -21,7 +22,7 @@ from sandbox_skills.toolsets.wire_formats import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Container, Iterable
     from contextlib import AbstractAsyncContextManager
 
     from sandbox_skills.catalog.manifest_json import JsonObject, JsonValue
@@ -157,7 +158,7 @@ class SkillsProvider:
         return [result_item(call, results[index], wire_format, names) for index, call in enumerate(read)]
 
     def _call(self, name: str, args: Arguments) -> ToolCall:
-        given = args if args is None or isinstance(args, str) else dict(args)
+        given: object = dict(args) if isinstance(args, Mapping) else args  # a list of a model's is told to it
         return ToolCall(_names(self._toolbox.tools(self.conversation)).read(name), decoded_arguments(given))
 
     async def _answer(self, call: ToolCall, *, approved: bool = False) -> ToolResult:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ def decoded_arguments(raw: object) -> object:
     if not isinstance(raw, str):
         return raw
     try:
-        values = _documents(raw)
+        values = documents(raw)
     except (ValueError, RecursionError):
         return raw
     if len(values) > 1:
@@ -47,16 +49,42 @@ def replayable_arguments(raw: object) -> str:
     return json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, dict) else "{}"
 
 
-def _documents(text: str) -> list[JsonValue]:
-    decoder = json.JSONDecoder(parse_constant=_no_constant)
+MAX_DOCUMENTS = 16
+"""JSON values that one text of arguments may be made of: streams were seen to say one twice, or an empty one first."""
+
+_SPACE = re.compile(r"\s*")
+
+
+def documents(text: str) -> list[JsonValue]:
+    """Returns the JSON values that a text is made of, in linear time.
+
+    Raises ValueError for what is no JSON or more than `MAX_DOCUMENTS`, RecursionError for what is nested too deeply.
+    """
     values: list[JsonValue] = []
-    rest = text.strip()
-    while rest:
-        value, end = decoder.raw_decode(rest)
+    position = _after_space(text, 0)
+    while position < len(text):
+        if len(values) == MAX_DOCUMENTS:
+            raise ValueError("too many values")
+        value, end = _DECODER.raw_decode(text, position)
         values.append(value)
-        rest = rest[end:].lstrip()
+        position = _after_space(text, end)
     return values
+
+
+def _after_space(text: str, position: int) -> int:
+    found = _SPACE.match(text, position)
+    return found.end() if found else position
 
 
 def _no_constant(name: str) -> JsonValue:
     raise ValueError(name)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text[:20])
+    return number
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)

@@ -9,9 +9,11 @@ import gzip
 import json
 import tracemalloc
 import zlib
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.abc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +28,8 @@ from sandbox_skills.controller.request import ModelRequest
 from sandbox_skills.controller.responses import ResponsesWire
 from sandbox_skills.controller.responses_stream import ResponsesAccumulator
 from sandbox_skills.controller.state import RunState
-from sandbox_skills.errors import ModelAnswerError, ModelError
+from sandbox_skills.errors import ModelAnswerError, ModelError, StreamTruncatedError
+from sandbox_skills.outgoing.retry_policy import RetryPolicy
 from sandbox_skills.outgoing.sse import LINE_COST, MAX_EVENT, SseDecoder
 from sandbox_skills.toolsets.base import Conversation
 from tests.model_server import Raw, Say, call, response_events, sse, stream_of, text
@@ -196,7 +199,7 @@ async def test_calls_beyond_the_most_are_told_and_not_run(model: Model, talk: Co
 
 
 def test_arguments_that_are_many_objects_are_read_in_linear_time() -> None:
-    with pytest.raises(ValueError, match="several JSON objects"):
+    with pytest.raises(ValueError, match="not what JSON can be"):
         read_arguments("{}" * 2_000_000)
     with pytest.raises(ValueError, match="not JSON"):
         read_arguments("\N{ZERO WIDTH SPACE}" * 5_000_000)
@@ -328,3 +331,42 @@ def check_that_it_goes_on(answer: Answer) -> None:
     assert RunState.loads(ended.dumps()) == ended
     for wire in (ResponsesWire(), ChatWire()):
         json.dumps(wire.body(ModelRequest("m", ended.loop.items), stream=True), allow_nan=False)
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+NO_HTTP = {
+    "nothing": (),
+    "garbage": (b"\x00\xff\x1b[2J no HTTP\r\n\r\n",),
+    "endless headers": (HEAD, *[b"X-A: b\r\n" * 1000] * 1000),
+    "one endless header": (HEAD, b"X-A: ", *[b"b" * 65536] * 100),
+    "switched": (b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",),
+    "shorter than said": (HEAD + b'Content-Length: 500\r\n\r\n{"a": 1',),
+    "negative length": (HEAD + b"Content-Length: -5\r\n\r\n",),
+    "two lengths": (HEAD + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",),
+    "endless extension": (CHUNKED + b"1;", *[b"x" * 65536] * 100),
+    "endless trailers": (CHUNKED + b"0\r\n", *[b"X-T: y\r\n" * 1000] * 1000),
+    "no chunk": (CHUNKED + b"\x1b[31m\r\n",),
+}
+
+
+@pytest.mark.parametrize("pieces_sent", NO_HTTP.values(), ids=NO_HTTP.keys())
+async def test_what_is_no_http_is_a_torn_answer(model: Model, pieces_sent: tuple[bytes, ...]) -> None:
+    async def serve(stream: anyio.abc.SocketStream) -> None:
+        with suppress(anyio.BrokenResourceError, anyio.EndOfStream):
+            async with stream:
+                await stream.receive()
+                for piece in pieces_sent:
+                    await stream.send(piece)
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    port = listener.extra(anyio.abc.SocketAttribute.local_port)
+    async with listener, anyio.create_task_group() as group:
+        group.start_soon(listener.serve, serve)
+        retry = RetryPolicy(attempts=1)
+        async with model.client(base_url=f"http://127.0.0.1:{port}", retry=retry) as client:
+            with anyio.fail_after(10), pytest.raises(StreamTruncatedError) as caught:
+                await client.ask(ModelRequest("m", ({"role": "user", "content": "Hi."},)))
+        group.cancel_scope.cancel()
+    assert len(caught.value.message) < 200
+    assert caught.value.message.isprintable()
