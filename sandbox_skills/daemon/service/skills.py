@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.orm import Session
 
-    from sandbox_skills.catalog import SkillSpec
+    from sandbox_skills.catalog import Pin, SkillSpec
     from sandbox_skills.daemon.service.kept_skills import KeptSkills
     from sandbox_skills.daemon.service.skill_upload import Upload
     from sandbox_skills.daemon.service.tenant_skills import TenantSkills
@@ -68,11 +68,12 @@ class SkillEntry:
 
 @dataclass(frozen=True, slots=True)
 class OpenedSkill:
-    """A skill whose folder stays as long as it is open."""
+    """A skill whose folder stays as long as it is open. `pin` is what a copy of it must meet."""
 
     spec: SkillSpec
     folder: Path
     version: SkillVersion | None
+    pin: Pin | None = None
 
 
 class SkillService:

@@ -123,12 +123,16 @@ class ToolService:
 
     async def tools_of(self, tenant_id: str) -> TenantTools:
         """Returns a tenant's tools, made anew where an admin has changed the tenant."""
-        return (await self._of(tenant_id)).tools
+        return await self.tools_for(await self._tenants.get(tenant_id))
+
+    async def tools_for(self, tenant: Tenant) -> TenantTools:
+        """Returns what `tools_of` does, for who has just looked the tenant up."""
+        return (await self._of(tenant)).tools
 
     @asynccontextmanager
     async def slot(self, tenant_id: str) -> AsyncGenerator[None]:
         """Waits until the tenant, and the server, may answer one more call."""
-        known = await self._of(tenant_id)
+        known = await self._of(await self._tenants.get(tenant_id))
         async with known.slots, self._slots:
             yield
 
@@ -143,17 +147,16 @@ class ToolService:
         toolbox = await to_thread.run_sync(tools.toolbox, tuple(toolsets))
         return SkillsProvider(toolbox, tools.offered, conversation, slot=partial(self.slot, tenant))
 
-    async def _of(self, tenant_id: str) -> _Known:
-        tenant = await self._tenants.get(tenant_id)
-        known = self._known.get(tenant_id)
+    async def _of(self, tenant: Tenant) -> _Known:
+        known = self._known.get(tenant.id)
         if known is not None and _same(known.tools.tenant, tenant):
             return known
-        skills = await self._kept.skills(tenant=tenant_id)
+        skills = await self._kept.skills(tenant=tenant.id)
         tools = await to_thread.run_sync(partial(TenantTools, self._live, skills, tenant))
         if known is not None:
             self._outdated.append(known.tools)
         made = _Known(tools, asyncio.Semaphore(tenant_limits(tenant.limits).concurrency))
-        self._known[tenant_id] = made
+        self._known[tenant.id] = made
         return made
 
     async def _conversation(self, session_id: str, *, tenant: str) -> Conversation:

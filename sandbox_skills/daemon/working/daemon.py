@@ -30,7 +30,7 @@ from sandbox_skills.daemon.service.sessions import SessionService
 from sandbox_skills.daemon.service.skill_folders import SkillFolders
 from sandbox_skills.daemon.service.skills import SkillService
 from sandbox_skills.daemon.service.talks import Talks
-from sandbox_skills.daemon.service.tenant_skills import ServerSkills, demanding
+from sandbox_skills.daemon.service.tenant_skills import ServerSkills
 from sandbox_skills.daemon.service.tools import ToolService
 from sandbox_skills.daemon.truth.agents import Agents
 from sandbox_skills.daemon.truth.database import DATABASE_FILE, opened_database
@@ -54,8 +54,8 @@ from sandbox_skills.daemon.working.worker import Worker
 from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.errors import SandboxSkillsError
 from sandbox_skills.install.limits import FetchLimits
-from sandbox_skills.wiring import catalog, opened, trust
-from sandbox_skills.wiring.tools import TOOLSETS, offered_skills, skill_runs
+from sandbox_skills.wiring import catalog, opened
+from sandbox_skills.wiring.tools import TOOLSETS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -147,7 +147,18 @@ class Daemon:
             "guarantees": sorted(map(str, self.live.manager.spec.needs)),
             "toolsets": list(TOOLSETS),
             "limits": limits,
-            "features": ["runs", "events", "interactive", "idempotency", "sessions", "artifacts"],
+            "features": [
+                "runs",
+                "events",
+                "interactive",
+                "idempotency",
+                "sessions",
+                "artifacts",
+                "skills",
+                "tools",
+                "mcp",
+                "agents",
+            ],
         }
 
 
@@ -218,10 +229,8 @@ def _daemon(settings: Settings, live: Live, database: Database, quotas: TenantQu
     )
     tools = ToolService(live, kept, tenants, sessions, slots=settings.daemon.slots)
     conversations, lease_seconds = Agents(database), settings.daemon.lease_seconds
-    offered = offered_skills(settings, source, tenant=FIRST_TENANT)
     metrics = Metrics()
-    demanded = demanding(trust(settings).demanded)
-    work = SkillExecution(live, skill_runs(live, offered), skills, demanded, tenants, sessions, talks)
+    work = SkillExecution(live, tools, skills, tenants, sessions, talks)
     return Daemon(
         settings=settings,
         live=live,

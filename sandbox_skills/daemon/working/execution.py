@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from sandbox_skills.daemon.service.sessions import SessionService
     from sandbox_skills.daemon.service.skills import OpenedSkill, SkillService
     from sandbox_skills.daemon.service.talks import Talks
+    from sandbox_skills.daemon.service.tools import ToolService
     from sandbox_skills.daemon.truth.run import Finished, Run
     from sandbox_skills.daemon.truth.tenants import Tenant, Tenants
     from sandbox_skills.engines.base import OutputSink
-    from sandbox_skills.toolsets.skill_runs import Demand, SkillRuns
+    from sandbox_skills.toolsets.skill_runs import SkillRuns
     from sandbox_skills.wiring import Live
     from sandbox_skills.workspace.interactive import InteractiveProgram
     from sandbox_skills.workspace.live_session import LiveSession
@@ -41,9 +42,8 @@ class SkillExecution:
     """Does runs of skills. Owns nothing of what it works with."""
 
     live: Live
-    runs: SkillRuns
+    tools: ToolService
     skills: SkillService
-    demanded: Demand
     tenants: Tenants
     sessions: SessionService
     talks: Talks
@@ -56,10 +56,12 @@ class SkillExecution:
         order = RunOrder.model_validate(run.request)
         tenant = await self.tenants.get(run.tenant_id)
         async with self.skills.accepted(run.skill, tenant=tenant.id) as skill:
-            request = self._judged(order, skill, tenant)
-            return finished(await self._run(run, order, skill, request, sink))
+            runs = (await self.tools.tools_for(tenant)).runs
+            request = self._judged(order, skill, tenant, runs)
+            pin = await to_thread.run_sync(partial(runs.demanded, skill.spec, asked=order.skill))
+            return finished(await self._run(run, order, replace(skill, pin=pin), request, sink))
 
-    def _judged(self, order: RunOrder, skill: OpenedSkill, tenant: Tenant) -> RunRequest:
+    def _judged(self, order: RunOrder, skill: OpenedSkill, tenant: Tenant, runs: SkillRuns) -> RunRequest:
         """Returns what is run: within the limits of the server, the tenant and the policy; raises PolicyError."""
         request = run_request(order, self.live.settings.run_limits())
         limits = tenant_limits(tenant.limits)
@@ -71,18 +73,19 @@ class SkillExecution:
             stdout_bytes=ceiling.output_bytes,
             stderr_bytes=ceiling.output_bytes,
         )
-        granted = self.runs.granted(skill.spec, request, tenant=tenant.name, tool=TOOL)
+        granted = runs.granted(skill.spec, request, tenant=tenant.id, tool=TOOL)
         return replace(granted, ceilings=lowest(granted.ceilings, of_tenant, order.ceilings))
 
     async def _run(
         self, run: Run, order: RunOrder, skill: OpenedSkill, request: RunRequest, sink: OutputSink
     ) -> RunResult:
         tenant = run.tenant_id
-        pin = await to_thread.run_sync(partial(self.demanded, skill.spec, asked=order.skill))
         if run.session_id is None and not order.talks:
-            return await self.live.manager.run(skill.folder, request, tenant=tenant, pin=pin, on_output=sink)
+            return await self.live.manager.run(
+                skill.folder, request, tenant=tenant, pin=skill.pin, on_output=sink
+            )
         async with self._session(run) as session:
-            staged = await session.stage(skill.folder, pin=pin, name=skill.spec.name)
+            staged = await session.stage(skill.folder, pin=skill.pin, name=skill.spec.name)
             if not order.talks:
                 return await session.run(staged, request, on_output=sink)
             program = await session.start_program(staged, request, tty=order.terminal, sink=sink)

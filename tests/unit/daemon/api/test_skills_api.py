@@ -81,7 +81,7 @@ async def test_a_skill_is_sent_looked_at_run_fetched_and_deleted(
     assert (await send(client)).status_code == 200
     skill = (await client.get("/v1/skills/sums")).json()
     assert (skill["source"], skill["latest"], skill["digest"]) == ("tenant", 1, version["digest"])
-    order = {"skill": "sums", "argv": ["cat", "SKILL.md"]}
+    order = {"skill": "sums", "argv": ["echo", "hello"]}
     run = (await client.post("/v1/runs", json=order, params={"wait": 10})).json()
     assert run["skill"] == {
         "name": "sums",
@@ -371,3 +371,36 @@ async def test_a_body_that_is_too_long_is_refused_before_it_is_read(tmp_path: Pa
             answer = await reader.readuntil(b"}")
         assert answer.startswith(b"HTTP/1.1 413"), answer
         await gone(tmp_path)
+
+
+async def test_a_run_is_judged_by_what_an_admin_said_of_its_tenant(
+    host: Host, client: httpx.AsyncClient
+) -> None:
+    await send(client)
+    order = {"skill": "sums", "argv": ["echo", "hello"]}
+    (tenant,) = [one for one in await host.daemon.tenants.list() if one.name == "acme"]
+    policy = {"skills": {"sums": {"allow": False}}}
+    await host.daemon.tenants.update(tenant.id, policy=policy, actor="test")
+    refused = (await client.post("/v1/runs", json=order, params={"wait": 10})).json()
+    assert (refused["outcome"]["type"], refused["outcome"]["code"]) == ("rejected", "policy_denied")
+    await host.daemon.tenants.update(tenant.id, policy={}, actor="test")
+    allowed = (await client.post("/v1/runs", json=order, params={"wait": 10})).json()
+    assert allowed["outcome"] == {"type": "exited", "code": 0}
+
+
+async def test_a_run_that_waits_finds_its_version_after_that_was_deleted(
+    host: Host, client: httpx.AsyncClient, tmp_path: Path
+) -> None:
+    await send(client)
+    (tenant,) = [one for one in await host.daemon.tenants.list() if one.name == "acme"]
+    await host.daemon.tenants.update(tenant.id, limits={"concurrency": 1}, actor="test")
+    sleeping = (await client.post("/v1/runs", json={"skill": "sums", "argv": ["sleep", "30"]})).json()
+    waiting = (await client.post("/v1/runs", json={"skill": "sums", "argv": ["echo", "hello"]})).json()
+    assert (await client.delete("/v1/skills/sums")).status_code == 204
+    later = await client.post("/v1/runs", json={"skill": "sums", "argv": ["true"]})
+    assert later.status_code == 404
+    await client.post(f"/v1/runs/{sleeping['id']}/cancel")
+    run = (await client.get(f"/v1/runs/{waiting['id']}", params={"wait": 15})).json()
+    assert run["outcome"]["type"] == "exited", run
+    await host.daemon.skills.kept.collect_all()
+    assert lying(tmp_path) == []
