@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sandbox_skills.artifacts import check_name
 from sandbox_skills.cli.artifacts import fetched
 from sandbox_skills.cli.chat_asking import TerminalQuestions, stdin_is_terminal
 from sandbox_skills.cli.chat_state import read_state, state_writer
@@ -14,6 +15,7 @@ from sandbox_skills.cli.chat_view import JsonView, TextView
 from sandbox_skills.cli.event_loop import first_interrupt, run_async
 from sandbox_skills.cli.exits import INTERRUPTED
 from sandbox_skills.cli.request import output_directory
+from sandbox_skills.cli.server.target import server_options
 from sandbox_skills.cli.terminal import err
 from sandbox_skills.cli.text import harmless_line
 from sandbox_skills.controller.controller import Decisions
@@ -27,18 +29,23 @@ from sandbox_skills.wiring import artifact_store, controller, model_client
 from sandbox_skills.wiring.tools import opened_toolbox
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
     from pathlib import Path
 
-    from sandbox_skills.artifacts import Artifact, ArtifactStore
+    from sandbox_skills.artifacts import ArtifactStore
+    from sandbox_skills.cli.artifacts import Kept
     from sandbox_skills.cli.chat_view import View
     from sandbox_skills.cli.options import GlobalOptions
+    from sandbox_skills.client import ServerOptions
     from sandbox_skills.controller.controller import Controller
     from sandbox_skills.controller.result import RunResult, WaitingCall
     from sandbox_skills.settings import Settings
 
 MAX_PIPED = 1_000_000
 """Characters taken from a pipe, about as many as the longest contexts hold four times over."""
+
+NOBODY_ASKED = "run it on a terminal, or allow every call with --approve"
+"""The next step where a call waits for a person and there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,24 +59,47 @@ class ChatOptions:
     state: Path | None = None
     out_dir: Path | None = None
     approve: bool = False
+    server: str | None = None
 
 
 def chat(options: GlobalOptions, wanted: ChatOptions) -> int:
     """Talks with a model and returns the exit code; everything is checked before anything starts."""
     settings = options.settings({"model.name": wanted.model})
+    there = server_options(options, settings, wanted.server)
+    if there is not None:
+        return _chat_there(options, there, wanted)
     settings.model.controller_options()
     if wanted.out_dir is not None:
         output_directory(wanted.out_dir)
-    interactive = stdin_is_terminal() and wanted.prompt is None and not options.as_json
+    interactive = is_interactive(options, wanted)
     state = read_state(wanted.state)
-    text = _said(wanted, interactive=interactive)
+    text = said(wanted, interactive=interactive)
     if not text and not interactive and (state is None or state.loop.phase in {"idle", "done"}):
         raise RequestError("nothing is asked", hint="give a prompt, or pipe one in")
     view = JsonView() if options.as_json else TextView()
     return run_async(_chat(settings, wanted, state, text, view))
 
 
-def _said(wanted: ChatOptions, *, interactive: bool) -> str:
+def _chat_there(options: GlobalOptions, there: ServerOptions, wanted: ChatOptions) -> int:
+    from sandbox_skills.cli.server.chat import chat_there  # noqa: PLC0415  # what few conversations need
+
+    if wanted.out_dir is not None:
+        output_directory(wanted.out_dir)
+    interactive = is_interactive(options, wanted)
+    text = said(wanted, interactive=interactive)
+    if not text and not interactive:
+        raise RequestError("nothing is asked", hint="give a prompt, or pipe one in")
+    view = JsonView() if options.as_json else TextView()
+    return run_async(chat_there(there, wanted, text, view))
+
+
+def is_interactive(options: GlobalOptions, wanted: ChatOptions) -> bool:
+    """Tells whether it is a conversation on the terminal."""
+    return stdin_is_terminal() and wanted.prompt is None and not options.as_json
+
+
+def said(wanted: ChatOptions, *, interactive: bool) -> str:
+    """Returns what the user says first: the prompt, or what is piped in; raises RequestError."""
     if wanted.prompt is not None:
         return wanted.prompt
     if interactive or stdin_is_terminal() or sys.stdin is None:
@@ -103,15 +133,15 @@ async def _chat(
                 return _code(result)
         if text:
             return _code(await talk.turn(text))
-        await _converse(talk)
+        await converse(talk.questions, talk.turn)
     return 0
 
 
-async def _converse(talk: Talk) -> None:
+async def converse(questions: TerminalQuestions, turn: Callable[[str], Awaitable[object]]) -> None:
     """Takes turns with the user until he ends it. What goes wrong with one turn does not end the conversation."""
-    while (text := await talk.questions.next_words()) is not None:
+    while (text := await questions.next_words()) is not None:
         try:
-            await talk.turn(text)
+            await turn(text)
         except SandboxSkillsError as error:
             err.print(harmless_line(f"error: {error.message}"))
             if error.hint:
@@ -148,7 +178,8 @@ class Talk:
                     if isinstance(event, Done):
                         result = event.result
         assert result is not None
-        await self._save(result.artifacts)
+        versions = [(one.name, one.version) for one in result.artifacts]
+        await save_artifacts(self._store, versions, self._wanted.out_dir)
         return result
 
     async def _decisions(self, waiting: Sequence[WaitingCall]) -> Decisions:
@@ -156,7 +187,7 @@ class Talk:
             return Decisions(approve=tuple(call.id for call in waiting))
         if not self.questions.can_ask:
             names = ", ".join(dict.fromkeys(call.name for call in waiting))
-            hint = "run it on a terminal, or allow every call with --approve"
+            hint = NOBODY_ASKED
             if self._wanted.state is not None:
                 hint += f"; the conversation goes on with `--state {self._wanted.state} --approve`"
             raise ApprovalNeededError(f"{names} needs the user's approval", hint=hint)
@@ -164,22 +195,26 @@ class Talk:
         refused = {call.id: "" for call in waiting if call not in allowed}
         return Decisions(tuple(call.id for call in allowed), refused)
 
-    async def _save(self, artifacts: Sequence[Artifact]) -> None:
-        """Writes what calls have saved below the directory that was named; a file that is there is left."""
-        if self._wanted.out_dir is None:
-            return
-        directory = output_directory(self._wanted.out_dir)
-        for one in artifacts:
-            path = directory.joinpath(*one.name.split("/"))
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                await fetched(self._store, one.name, one.version, path, force=False)
-            except OSError as error:
-                raise OutputError(f"{path} cannot be written: {error.strerror}") from error
-            except OutputError as error:
-                err.print(harmless_line(f"not saved: {error.message}"))
-            else:
-                err.print(harmless_line(f"saved {path}"))
+
+async def save_artifacts(
+    store: Kept, versions: Iterable[tuple[str, int | None]], out_dir: Path | None
+) -> None:
+    """Writes what calls have saved below the directory that was named; a file that is there is left."""
+    if out_dir is None:
+        return
+    directory = output_directory(out_dir)
+    for name, version in versions:
+        check_name(name)
+        path = directory.joinpath(*name.split("/"))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            await fetched(store, name, version, path, force=False)
+        except OSError as error:
+            raise OutputError(f"{path} cannot be written: {error.strerror}") from error
+        except OutputError as error:
+            err.print(harmless_line(f"not saved: {error.message}"))
+        else:
+            err.print(harmless_line(f"saved {path}"))
 
 
 def _code(result: RunResult) -> int:

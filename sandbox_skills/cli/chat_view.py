@@ -20,8 +20,7 @@ from sandbox_skills.controller.events import (
 )
 
 if TYPE_CHECKING:
-    from sandbox_skills.controller.events import RunEvent
-    from sandbox_skills.controller.result import RunResult
+    from sandbox_skills.controller.turn import Usage
 
 MAX_NAME = 64
 """Characters of a tool's name: as many as one may have."""
@@ -33,14 +32,41 @@ MAX_LINE = 400
 """Characters of one line of a call's output; the model has all of it."""
 
 
+class Told(Protocol):
+    """An event of a run: one of the controller's, or as a daemon tells it."""
+
+    def as_dict(self) -> dict[str, object]:
+        """Returns the event for JSON."""
+        ...
+
+
+class Ended(Protocol):
+    """What a view needs of a run that is over, wherever it ran."""
+
+    @property
+    def stop(self) -> str:
+        """Why it ended, as `RunResult` has it."""
+        ...
+
+    @property
+    def steps(self) -> int:
+        """Answers of the model."""
+        ...
+
+    @property
+    def usage(self) -> Usage:
+        """What it cost."""
+        ...
+
+
 class View(Protocol):
     """Shows a run."""
 
-    def show(self, event: RunEvent) -> None:
+    def show(self, event: Told) -> None:
         """Shows one event."""
         ...
 
-    def end(self, result: RunResult) -> None:
+    def end(self, result: Ended) -> None:
         """Shows what the run came to."""
         ...
 
@@ -48,11 +74,11 @@ class View(Protocol):
 class JsonView:
     """Events as JSON lines on stdout."""
 
-    def show(self, event: RunEvent) -> None:
+    def show(self, event: Told) -> None:
         """Prints the event."""
         _write(harmless_json(json.dumps(event.as_dict(), ensure_ascii=False)) + "\n")
 
-    def end(self, result: RunResult) -> None:
+    def end(self, result: Ended) -> None:
         """Prints nothing: the last event has it all."""
 
 
@@ -63,7 +89,7 @@ class TextView:
         self._in_line = False
         self._unfinished: dict[str, str] = {}
 
-    def show(self, event: RunEvent) -> None:
+    def show(self, event: Told) -> None:
         """Shows what of the event people want to see."""
         match event:
             case TextDelta(text):
@@ -82,7 +108,7 @@ class TextView:
             case _:
                 return
 
-    def end(self, result: RunResult) -> None:
+    def end(self, result: Ended) -> None:
         """Says why the run ended, where the model did not end it, and what it cost."""
         self._break()
         if result.stop not in {"completed", "cancelled"}:

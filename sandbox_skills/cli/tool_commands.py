@@ -117,6 +117,7 @@ def chat(
     approve: Annotated[
         bool, typer.Option("--approve", help="Allow every call that the policy wants a word on.")
     ] = False,
+    server: ServerOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON, one a line.")] = False,
 ) -> int:
     """Let a model work with your skills, once or in a conversation."""
@@ -131,6 +132,7 @@ def chat(
         state=state,
         out_dir=out_dir,
         approve=approve,
+        server=server,
     )
     return work(_options(context, as_json), wanted)
 

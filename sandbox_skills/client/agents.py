@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from sandbox_skills.client.connection import Connection, Request, path_of
 from sandbox_skills.client.events import follow
@@ -12,9 +12,6 @@ if TYPE_CHECKING:
 
     from sandbox_skills.client.json_values import JsonObject
     from sandbox_skills.client.values import Event
-
-LAST = frozenset({"done", "finished"})
-"""Events after which none comes before somebody acts: the model is done, or waits."""
 
 
 class Agents:
@@ -32,18 +29,20 @@ class Agents:
         return await self._connection.json(Request("GET", path_of("agents", "runs", run_id)))
 
     def events(self, run_id: str, *, after: int | None = None) -> AsyncGenerator[Event]:
-        """Yields what happens, until the model is done or waits for somebody."""
-        return follow(self._connection, path_of("agents", "runs", run_id, "events"), after=after, last=LAST)
+        """Yields what happens in all legs of a conversation, until the model is done or waits for somebody."""
+        return follow(self._connection, path_of("agents", "runs", run_id, "events"), after=after, legs=True)
 
-    async def decide(self, run_id: str, call_id: str, decision: str) -> JsonObject:
-        """Says of a call that waits whether it may run: `approve`, or `refuse`."""
-        body = {"call_id": call_id, "decision": decision}
+    async def decide(
+        self, run_id: str, call_id: str, decision: Literal["approve", "refuse"], reason: str = ""
+    ) -> JsonObject:
+        """Says whether a call that waits may run; the model is told the `reason` of a refusal."""
+        body = {"call_id": call_id, "decision": decision, "reason": reason}
         return await self._connection.json(
             Request("POST", path_of("agents", "runs", run_id, "approvals"), json=body)
         )
 
     async def resume(self, run_id: str, given: JsonObject) -> JsonObject:
-        """Goes on with a conversation; `given` is the body, such as its next `input`."""
+        """Goes on with a conversation; `given` has the next `input`, or nothing where it broke off."""
         return await self._connection.json(
             Request("POST", path_of("agents", "runs", run_id, "resume"), json=given)
         )

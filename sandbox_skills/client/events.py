@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 NONE_YET = -1
 """Below the number of every event."""
 
+LAST = "finished"
+"""The kind of the last event, of a run and of each leg of a conversation."""
+
 
 @dataclass(slots=True)
 class _Progress:
@@ -34,28 +37,25 @@ class _Progress:
 
 
 async def follow(
-    connection: Connection,
-    path: str,
-    *,
-    after: int | None = None,
-    last: frozenset[str] = frozenset({"finished"}),
+    connection: Connection, path: str, *, after: int | None = None, legs: bool = False
 ) -> AsyncGenerator[Event]:
-    """Yields the events after number `after`, None for all, up to one of the kinds in `last`.
+    """Yields the events after number `after`, None for all, up to `finished`; with `legs` up to the last of those.
 
     Attempts are counted from the last event that came. Raises the server's error, as where events that were asked for
     are kept no longer; a lost connection ends no run.
     """
     progress, attempt, policy = _Progress(NONE_YET if after is None else after), 0, connection.options.retry
-    while not progress.ended:
+    while True:
         before = progress.seq
         failed = None
         try:
-            async with aclosing(_stream(connection, path, progress, last)) as events:
+            async with aclosing(_stream(connection, path, progress, legs=legs)) as events:
                 async for event in events:
                     yield event
         except FailedError as error:
             failed = error
-        if progress.ended:
+        # Of several legs the server alone knows the last: it ends the stream behind it.
+        if progress.ended and (failed is None or not legs):
             return
         attempt = 1 if progress.seq > before else attempt + 1
         failed = failed or FailedError(ServerUnavailableError("the events broke off"), passing=True)
@@ -65,7 +65,7 @@ async def follow(
 
 
 async def _stream(
-    connection: Connection, path: str, progress: _Progress, last: frozenset[str]
+    connection: Connection, path: str, progress: _Progress, *, legs: bool
 ) -> AsyncGenerator[Event]:
     headers = {"Accept": "text/event-stream"}
     if progress.seq != NONE_YET:
@@ -78,9 +78,9 @@ async def _stream(
         async for chunk in chunks:
             for event in map(_event, decoder.feed(chunk)):
                 if event.seq > progress.seq:
-                    progress.seq, progress.ended = event.seq, event.type in last
+                    progress.seq, progress.ended = event.seq, event.type == LAST
                     yield event
-                if progress.ended:
+                if progress.ended and not legs:
                     return
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.model_server import Say, call, refusal, text
 from tests.serve_process import served
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conftest import Program
+    from tests.model_server import ModelServer
     from tests.serve_process import Served
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(180)]
@@ -187,3 +189,75 @@ def test_artifacts_are_listed_fetched_and_removed(there: There, server: Served, 
     assert set(told(got)) == {*here, "saved"}
     assert there.run("artifacts", "rm", name, "--all").stdout == "2 removed (8 bytes)\n"
     assert json.loads(there.run("artifacts", "list", "--json").stdout) == []
+
+
+def test_a_call_is_told_as_one_of_this_machine(there: There, program: Program) -> None:
+    line = ("call", "use_skill", "--args")
+    for arguments, code in (
+        ({"skill": "python-math", "script": "fib.py", "args": ["10"]}, 0),
+        ({"skill": "python-math", "script": "fib.py", "args": ["x"]}, 1),
+        ({"skill": "python-maths", "script": "fib.py"}, 2),
+        ({"skill": "python-math"}, 2),
+    ):
+        here, far = (run(*line, json.dumps(arguments), "--json") for run in (program.run, there.run))
+        assert (far.returncode, here.returncode) == (code, code), far.stdout
+        assert shape(told(far)) == shape(told(here))
+    assert there.run(*line, "{}", "--toolset", "none", "--json").returncode == 2
+    good = '{"skill": "python-math", "script": "fib.py", "args": ["10"]}'
+    assert program.run(*line, good).stdout == there.run(*line, good).stdout
+
+
+def test_calls_of_one_session_share_their_files(there: There) -> None:
+    line = ("call", "skill_run", "--toolset", "skill", "--session", "mine", "--args")
+    for command in ("echo kept > $WORK_DIR/x", "cat $WORK_DIR/x"):
+        done = there.run(*line, json.dumps({"skill": "python-math", "command": command}), "--json")
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert told(done)["content"]["stdout"] == "kept\n"
+
+
+class TestChat:
+    @pytest.fixture
+    def model(self, model_server: ModelServer) -> ModelServer:
+        model_server.reset()
+        return model_server
+
+    @pytest.fixture
+    def there(self, program: Program, model: ModelServer) -> Iterator[There]:
+        environ = {
+            "SANDBOX_SKILLS_MODEL__BASE_URL": model.base_url,
+            "SANDBOX_SKILLS_MODEL__NAME": "scripted/model",
+        }
+        with served(program, **environ) as server:
+            yield There(program, server)
+
+    def test_the_model_works_there_and_its_answer_is_here(self, there: There, model: ModelServer) -> None:
+        use = call("use_skill", {"skill": "python-math", "script": "fib.py", "args": ["5"]})
+        model.script(Say([use]), Say([text("Done.")]))
+        done = there.run("chat", "five numbers")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == "Done.\n"
+        assert "┌ use_skill" in done.stderr
+        assert "2 turns, 200 tokens in, 40 out" in done.stderr
+
+    def test_json_has_the_events_of_this_machine(
+        self, there: There, program: Program, model: ModelServer
+    ) -> None:
+        environ = {
+            "SANDBOX_SKILLS_MODEL__BASE_URL": model.base_url,
+            "SANDBOX_SKILLS_MODEL__NAME": "scripted/model",
+        }
+        kinds = []
+        for run in (there.run, program.run):
+            use = call("use_skill", {"skill": "python-math", "script": "fib.py", "args": ["5"]})
+            model.script(Say([use]), Say([text("Done.")], pieces=1))
+            done = run("chat", "--json", "five numbers", **environ)
+            assert done.returncode == 0, done.stderr
+            rows = [json.loads(line) for line in done.stdout.splitlines()]
+            kinds.append([(row["event"], sorted(row)) for row in rows])
+        assert kinds[0] == kinds[1]
+
+    def test_what_goes_wrong_there_is_told_here(self, there: There, model: ModelServer) -> None:
+        model.script(refusal(401, {"error": {"message": "no such key"}}))
+        done = there.run("chat", "hello", "--json")
+        assert done.returncode == 4, done.stdout
+        assert there.run("chat", "hello", "--state", "x").returncode == 2
