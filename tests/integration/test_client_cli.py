@@ -165,8 +165,8 @@ def test_ctrl_c_ends_the_run_there(there: There, server: Served) -> None:
 
 
 def test_artifacts_are_listed_fetched_and_removed(there: There, server: Served, tmp_path: Path) -> None:
-    for text in ("one", "two"):
-        order = {"command": f"mkdir -p $OUTPUT_DIR/d; echo {text} > $OUTPUT_DIR/d/a.txt"}
+    for word in ("one", "two"):
+        order = {"command": f"mkdir -p $OUTPUT_DIR/d; echo {word} > $OUTPUT_DIR/d/a.txt"}
         server.run({"skill": "python-math", "output_files": ["out/**"], "save_as_artifacts": True, **order})
     (name,) = {row["name"] for row in json.loads(there.run("artifacts", "list", "--json").stdout)}
     every = json.loads(there.run("artifacts", "list", "--all", "--json").stdout)
@@ -209,10 +209,14 @@ def test_a_call_is_told_as_one_of_this_machine(there: There, program: Program) -
 
 def test_calls_of_one_session_share_their_files(there: There) -> None:
     line = ("call", "skill_run", "--toolset", "skill", "--session", "mine", "--args")
-    for command in ("echo kept > $WORK_DIR/x", "cat $WORK_DIR/x"):
-        done = there.run(*line, json.dumps({"skill": "python-math", "command": command}), "--json")
-        assert done.returncode == 0, done.stdout + done.stderr
-    assert told(done)["content"]["stdout"] == "kept\n"
+
+    def done(command: str) -> dict[str, Any]:
+        called = there.run(*line, json.dumps({"skill": "python-math", "command": command}), "--json")
+        assert called.returncode == 0, called.stdout + called.stderr
+        return told(called)
+
+    done("echo kept > $WORK_DIR/x")
+    assert done("cat $WORK_DIR/x")["content"]["stdout"] == "kept\n"
 
 
 class TestChat:
