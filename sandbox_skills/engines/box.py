@@ -38,6 +38,10 @@ INODE_BYTES = 3 * KIB // 2
 TMP_INODES = 8 * KIB
 """Unpacking or building something takes some thousands."""
 
+CORE_LIMIT = 1
+"""Bytes of a core, so few that no file is written. At 1 the kernel also starts no program that core_pattern pipes cores
+to, which would run outside as root, and which it does start at 0 (core(5))."""
+
 SHM_INODES = KIB
 """One for each semaphore or shared array of a process pool."""
 

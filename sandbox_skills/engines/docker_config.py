@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sandbox_skills.engines.box import (
     ARCHITECTURES,
+    CORE_LIMIT,
     ENVIRONMENT,
     IPC_SYSCTLS,
     RUNNER_ARGV,
@@ -212,7 +213,7 @@ def _limits(limits: SandboxLimits, options: DockerOptions) -> dict[str, Any]:
         "Ulimits": [
             _ulimit("nofile", limits.open_files),
             _ulimit("fsize", limits.file_bytes),
-            _ulimit("core", 0),
+            _ulimit("core", CORE_LIMIT),
         ],
         "OomKillDisable": False,
         "OomScoreAdj": options.oom_score_adj,

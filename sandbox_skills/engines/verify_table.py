@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from sandbox_skills.engines.box import SHM, SHM_INODES, TMP, TMP_INODES
+from sandbox_skills.engines.box import CORE_LIMIT, SHM, SHM_INODES, TMP, TMP_INODES
 from sandbox_skills.spec import SKILLS, WORKSPACE, Guarantee
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ EVERY_BOX: Rows = (
         _both_at_most(lambda spec: spec.limits.file_bytes),
         "the limit demanded",
     ),
-    Row(Guarantee.FILE_SIZE, ("rlimits", "core"), _both_at_most(lambda _: 0), "0"),
+    Row(Guarantee.FILE_SIZE, ("rlimits", "core"), _both_at_most(lambda _: CORE_LIMIT), str(CORE_LIMIT)),
 )
 
 NATIVE_BOX: Rows = (

@@ -73,6 +73,7 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "sched_setparam": (142, 118),
     "sched_setscheduler": (144, 119),
     "setpriority": (141, 140),
+    "setrlimit": (160, 164),
     "socket": (41, 198),
     "socketpair": (53, 199),
 }
@@ -118,6 +119,7 @@ SOCKETS = {
 }
 TTY_INJECTION = (0x5412, 0x541C, 0x5423)
 RUNNER = 1
+CORE, NOFILE = 4, 7
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.syscall.restype = ctypes.c_long
@@ -185,6 +187,22 @@ def tuning(pid: int) -> dict[str, str]:
     }
 
 
+def cores() -> dict[str, str]:
+    """What lowering the limit of a core answers, and reading it."""
+    least, room, fewer = ((ctypes.c_ulong * 2)(*pair) for pair in ((0, 0), (0, 0), (512, 1024)))
+    new, old = ctypes.addressof(least), ctypes.addressof(room)
+    return {
+        "setrlimit": call("setrlimit", CORE, new),
+        "setrlimit with a high bit": call("setrlimit", CORE | HIGH, new),
+        "prlimit64": call("prlimit64", 0, CORE, new),
+        "prlimit64 with a high bit": call("prlimit64", 0, CORE | HIGH, new),
+        "prlimit64 of itself by number": call("prlimit64", os.getpid(), CORE, new),
+        "reading": call("prlimit64", 0, CORE, 0, old),
+        "reading by number": call("prlimit64", os.getpid(), CORE, 0, old),
+        "another limit": call("setrlimit", NOFILE, ctypes.addressof(fewer)),
+    }
+
+
 def results() -> dict[str, object]:
     """Every attempt with its answer."""
     return {
@@ -206,6 +224,7 @@ def results() -> dict[str, object]:
         "tune the runner": tuning(RUNNER),
         "tune the runner with a high bit": tuning(RUNNER | HIGH),
         "tune itself": tuning(os.getpid()),
+        "cores": cores(),
         "priority of a group": call("setpriority", 1, 0, 0),
         "priority of a user": call("setpriority", 2, 0, 0),
         "abis": abis(),

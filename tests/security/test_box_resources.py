@@ -97,7 +97,7 @@ def raising_limits() -> dict[str, str]:
     import resource
 
     found = {}
-    for name in ("NOFILE", "FSIZE", "CORE"):
+    for name in ("NOFILE", "FSIZE"):
         kind = getattr(resource, f"RLIMIT_{name}")
         _, hard = resource.getrlimit(kind)
         try:
@@ -118,6 +118,15 @@ def dying_with_a_core() -> list[str]:
     child = subprocess.run(["python3", "-c", "import os; os.abort()"], cwd=place, check=False)
     assert child.returncode == -6
     return [path.name for path in place.iterdir()]
+
+
+def limit_of_a_core() -> list[int]:
+    import resource
+    from contextlib import suppress
+
+    with suppress(ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    return list(resource.getrlimit(resource.RLIMIT_CORE))
 
 
 def lowering_the_score() -> dict[str, str]:
@@ -242,8 +251,9 @@ async def test_a_file_over_the_limit_ends_its_writer(open_box: OpenBox) -> None:
         assert (await box.shell("head -c 1M /dev/zero > work/fits")).ok
 
 
-async def test_nobody_leaves_a_core(box: Box) -> None:
+async def test_nobody_leaves_a_core_nor_has_the_host_take_one(box: Box) -> None:
     assert await box.call(dying_with_a_core) == []
+    assert await box.call(limit_of_a_core) == [1, 1]
 
 
 async def test_a_program_is_killed_for_memory_before_the_runner(box: Box) -> None:

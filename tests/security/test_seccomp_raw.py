@@ -118,6 +118,12 @@ async def test_a_program_can_tune_itself(answers: dict[str, Any]) -> None:
     assert "EPERM" not in answers["tune itself"].values()
 
 
+async def test_a_program_cannot_have_its_core_piped_to_one_of_the_host(answers: dict[str, Any]) -> None:
+    lowering = {name for name, answer in answers["cores"].items() if answer == "EPERM"}
+    assert lowering == {name for name in answers["cores"] if name.startswith(("setrlimit", "prlimit64"))}
+    assert {answers["cores"][name] for name in answers["cores"].keys() - lowering} == {"ok"}
+
+
 async def test_foreign_abis_kill_the_caller(answers: dict[str, Any]) -> None:
     foreign = {"native": 0, "x86": signal.SIGSYS, "x32": signal.SIGSYS}
     assert answers["abis"] == (foreign if platform.machine() == "x86_64" else {})

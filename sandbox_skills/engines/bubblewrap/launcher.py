@@ -265,7 +265,11 @@ def take_descriptors(channel: int, words: int, filter_: int) -> None:
 
 
 def lower_limit(which: int, value: int) -> None:
-    """Sets a limit, never above the one that this process has."""
+    """Sets a limit, never above the one that this process has; that of a core where it can be, as 0 would be less."""
+    if which == resource.RLIMIT_CORE:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(which, (value, value))
+            return
     hard = resource.getrlimit(which)[1]
     chosen = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(which, (chosen, chosen))

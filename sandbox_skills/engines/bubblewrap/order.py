@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sandbox_skills.engines.box import (
     ARCHITECTURES,
+    CORE_LIMIT,
     ENVIRONMENT,
     IPC_SYSCTLS,
     SHM_INODES,
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 
 GROUP_PREFIX = "sandbox-skills-"
 """Begins the name of every cgroup of ours; the instance stands behind it, then the sandbox."""
+
+TERMINALS = 64
+"""Pseudo-terminals of one box. All boxes share some 3,000 of the kernel's, and a box could have taken every one."""
 
 OOM_SCORE_ADJ = 500
 """As in a container: the kernel takes a box before it takes a program of the host."""
@@ -178,7 +182,7 @@ def _mounts(limits: SandboxLimits, host: Host, uid: int) -> list[Mount]:
     )
     own: list[Mount] = [
         (dev, "tmpfs", NOSUID | NOEXEC, "size=64k,nr_inodes=32,mode=0755"),
-        (f"{dev}/pts", "devpts", NOSUID | NOEXEC, "newinstance,ptmxmode=0666,mode=0620"),
+        (f"{dev}/pts", "devpts", NOSUID | NOEXEC, f"newinstance,ptmxmode=0666,mode=0620,max={TERMINALS}"),
     ]
     owner = f"uid={uid},gid={uid}" if host.is_root else f"uid={host.uid},gid={host.gid}"
     return [
@@ -197,7 +201,7 @@ def _writable(size: int, inodes: int, owner: str) -> tuple[str, int, str]:
 def _rlimits(limits: SandboxLimits, host: Host) -> dict[str, int]:
     """What a process may have. Where no cgroup limits the box, what rlimits can do for each process, or each uid."""
     limited = {name for hierarchy in host.hierarchies for name in hierarchy.controllers}
-    own = {"nofile": limits.open_files, "fsize": limits.file_bytes, "core": 0}
+    own = {"nofile": limits.open_files, "fsize": limits.file_bytes, "core": CORE_LIMIT}
     if "memory" not in limited:
         own["data"] = limits.memory
     if (

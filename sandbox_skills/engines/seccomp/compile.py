@@ -51,6 +51,10 @@ PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
 RUNNER_PID = 1
 PRIO_PROCESS = 0
 
+RLIMIT_CPU, RLIMIT_CORE = 0, 4
+RLIMIT_BITS = 4
+"""The kernel has sixteen limits and refuses all other numbers, so that these bits are enough to name one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Condition:
@@ -119,6 +123,7 @@ def rules() -> tuple[Rule, ...]:
         *_sockets(),
         *_terminals(),
         *_runner_protection(),
+        *_limits(),
     )
 
 
@@ -162,7 +167,7 @@ def _runner_protection() -> Iterator[Rule]:
     """Pid 1 has the uid of the program: without this a program could starve the runner or take its descriptors."""
     for mask, value in blocks_without({RUNNER_PID}):
         yield Rule(
-            ("prlimit64", "sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler"),
+            ("sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler"),
             "any process but the runner",
             (Condition(0, value, mask),),
         )
@@ -171,6 +176,26 @@ def _runner_protection() -> Iterator[Rule]:
             "any single process but the runner; a group or a user could include it",
             (Condition(0, PRIO_PROCESS), Condition(1, value, mask)),
         )
+
+
+def _limits() -> Iterator[Rule]:
+    """Limits may be lowered, but for that of a core: it is 1, at which the kernel starts no program for it.
+
+    At 0 it writes no file, and still pipes the core to the program that the host may have in its core_pattern, which
+    runs outside as root (core(5)).
+    """
+    for mask, resource in blocks_without({RLIMIT_CORE}, RLIMIT_BITS):
+        wide = mask | (2**INT_BITS - 2**RLIMIT_BITS)
+        yield Rule(("setrlimit",), "every limit but that of a core", (Condition(0, resource, wide),))
+        own = Condition(0, 0, 2**INT_BITS - 1)
+        yield Rule(
+            ("prlimit64",), "every limit of its own but that of a core", (own, Condition(1, resource, wide))
+        )
+    for mask, value in blocks_without({RUNNER_PID}):
+        other = Condition(0, value, mask)
+        yield Rule(("prlimit64",), "reading limits of any process but the runner", (other, Condition(2, 0)))
+        time = Condition(1, RLIMIT_CPU, 2**INT_BITS - 1)
+        yield Rule(("prlimit64",), "the processor time of any process but the runner", (other, time))
 
 
 def docker_profile() -> dict[str, Any]:

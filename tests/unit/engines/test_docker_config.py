@@ -120,7 +120,7 @@ def test_the_whole_body_is_this() -> None:
             "Ulimits": [
                 {"Name": "nofile", "Soft": 1024, "Hard": 1024},
                 {"Name": "fsize", "Soft": 268435456, "Hard": 268435456},
-                {"Name": "core", "Soft": 0, "Hard": 0},
+                {"Name": "core", "Soft": 1, "Hard": 1},
             ],
             "OomKillDisable": False,
             "OomScoreAdj": 500,
@@ -241,7 +241,7 @@ def test_swap_is_no_way_around_the_memory_limit() -> None:
 def test_limits_reach_the_daemon() -> None:
     found = host(with_limits(cpus=0.5, pids=9, open_files=99, file_bytes=12345, workspace_inodes=77))
     assert (found["NanoCpus"], found["PidsLimit"]) == (500_000_000, 9)
-    assert [limit["Hard"] for limit in found["Ulimits"]] == [99, 12345, 0]
+    assert [limit["Hard"] for limit in found["Ulimits"]] == [99, 12345, 1]
     assert "nr_inodes=77," in found["Tmpfs"]["/workspace"]
 
 

@@ -170,10 +170,26 @@ def test_ioctl_is_allowed_unless_its_low_half_puts_input_into_a_terminal(
 
 
 @given(pid=WORDS | st.sampled_from([0, 1, 2]), high=st.integers(0, 2**32 - 1))
-@pytest.mark.parametrize("name", ["prlimit64", "sched_setscheduler", "sched_setaffinity", "sched_setattr"])
+@pytest.mark.parametrize("name", ["sched_setscheduler", "sched_setaffinity", "sched_setattr"])
 def test_every_process_but_the_runner_can_be_tuned(name: str, pid: int, high: int) -> None:
     raw = (pid & 0xFFFFFFFF) | high << 32
     assert allows(name, raw) is (raw & 0xFFFFFFFF != 1)
+
+
+@given(resource=st.integers(0, 15), high=st.integers(0, 2**32 - 1))
+def test_every_limit_but_that_of_a_core_can_be_lowered(resource: int, high: int) -> None:
+    assert allows("setrlimit", resource | high << 32, 1) is (resource != 4)
+    assert allows("prlimit64", high << 32, resource | high << 32, 1) is (resource != 4)
+
+
+@given(pid=WORDS | st.sampled_from([0, 1, 2]), resource=WORDS | st.integers(0, 15))
+def test_limits_of_others_can_be_read_and_their_processor_time_set_unless_they_are_the_runners(
+    pid: int, resource: int
+) -> None:
+    other = pid & 0xFFFFFFFF != 1
+    assert allows("prlimit64", pid, resource, 0) is other
+    if pid & 0xFFFFFFFF:
+        assert allows("prlimit64", pid, resource, 1) is (other and resource & 0xFFFFFFFF == 0)
 
 
 @given(which=st.integers(0, 3), who=st.integers(0, 3))

@@ -39,7 +39,7 @@ RUNC: dict[str, Any] = {
         "/tmp": mount(67108864, 8192, "mode=700", "nodev", "nosuid", "relatime", "rw"),
         "/dev/shm": mount(16777216, 1024, "mode=700", "nodev", "nosuid", "relatime", "rw"),
     },
-    "rlimits": {"nofile": [1024, 1024], "fsize": [268435456, 268435456], "core": [0, 0]},
+    "rlimits": {"nofile": [1024, 1024], "fsize": [268435456, 268435456], "core": [1, 1]},
     "cgroup": {"memory": 536870912, "pids": 128, "cpu_quota": 100000, "cpu_period": 100000},
     "kernel": "Linux version 6.18.44 (builder@host) (gcc 15.3.0) #1 SMP PREEMPT_DYNAMIC",
 }
@@ -178,7 +178,7 @@ def test_a_newer_gvisor_names_itself() -> None:
         ("rlimits>nofile", [1024, 4096], Guarantee.OPEN_FILES),
         ("rlimits>nofile", [1024], Guarantee.OPEN_FILES),
         ("rlimits>fsize", [-1, -1], Guarantee.FILE_SIZE),
-        ("rlimits>core", [0, 1], Guarantee.FILE_SIZE),
+        ("rlimits>core", [0, 2], Guarantee.FILE_SIZE),
         ("cgroup>memory", 9223372036854771712, Guarantee.MEMORY),
         ("cgroup>memory", None, Guarantee.MEMORY),
         ("cgroup>pids", None, Guarantee.PIDS),

@@ -128,7 +128,7 @@ def test_the_whole_order_is_this() -> None:
         "empty": "/tmp/skills",
         "mounts": [
             ("/tmp/dev", "tmpfs", 10, "size=64k,nr_inodes=32,mode=0755"),
-            ("/tmp/dev/pts", "devpts", 10, "newinstance,ptmxmode=0666,mode=0620"),
+            ("/tmp/dev/pts", "devpts", 10, "newinstance,ptmxmode=0666,mode=0620,max=64"),
             ("/tmp/workspace", "tmpfs", 6, "size=268435456,nr_inodes=16384,mode=0700,uid=20001,gid=20001"),
             ("/tmp/tmp", "tmpfs", 6, "size=67108864,nr_inodes=8192,mode=0700,uid=20001,gid=20001"),
             ("/tmp/dev/shm", "tmpfs", 6, "size=16777216,nr_inodes=1024,mode=0700,uid=20001,gid=20001"),
@@ -145,7 +145,7 @@ def test_the_whole_order_is_this() -> None:
             },
         },
         "uid": 20001,
-        "rlimits": {"nofile": 1024, "fsize": 268435456, "core": 0},
+        "rlimits": {"nofile": 1024, "fsize": 268435456, "core": 1},
         "oom_score_adj": 500,
         "program": "/usr/bin/bwrap",
         "env": {
@@ -162,7 +162,7 @@ def test_an_order_can_be_sent() -> None:
 def test_a_user_keeps_his_uid_outside_and_has_rlimits_in_place_of_cgroups() -> None:
     asked = ordered(USER)
     assert (asked["uid"], asked["dev"], asked["groups"]) == (None, None, [])
-    assert asked["rlimits"] == {"nofile": 1024, "fsize": 268435456, "core": 0, "data": 536870912}
+    assert asked["rlimits"] == {"nofile": 1024, "fsize": 268435456, "core": 1, "data": 536870912}
     assert [mount[0] for mount in asked["mounts"]] == [
         "/tmp/workspace",
         "/tmp/tmp",
