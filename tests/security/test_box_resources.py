@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from sandbox_skills.errors import SandboxLostError
 from sandbox_skills.spec import MIB, Command, Exited, Limits, SandboxLimits, SandboxSpec, Signalled, Stopped
+from tests.security.engines import only
 
 if TYPE_CHECKING:
     from tests.security.conftest import Box, OpenBox
@@ -120,6 +123,59 @@ def dying_with_a_core() -> list[str]:
     return [path.name for path in place.iterdir()]
 
 
+def taking_terminals() -> None:
+    import os
+    import time
+    from contextlib import suppress
+
+    for _ in range(8):
+        if not os.fork():
+            with suppress(OSError):
+                while True:
+                    os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY)
+            time.sleep(60)
+    time.sleep(60)
+
+
+def opening_a_terminal() -> str:
+    import os
+
+    from tests.security.inside import errno_of
+
+    return errno_of(os.openpty)
+
+
+def locking_without_end() -> None:
+    import fcntl
+    import os
+    import struct
+
+    files = [os.open(f"/workspace/work/lock-{number}", os.O_RDWR | os.O_CREAT) for number in range(900)]
+    start = 0
+    while True:
+        start += 2
+        for file in files:
+            fcntl.fcntl(file, fcntl.F_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, start, 1, 0))
+
+
+def taking_watches() -> None:
+    import time
+    from contextlib import suppress
+
+    from tests.security.inside import libc
+
+    with suppress(OSError):
+        while True:
+            libc("inotify_init1", 0)
+    time.sleep(60)
+
+
+def watching() -> str:
+    from tests.security.inside import errno_of, libc
+
+    return errno_of(lambda: libc("inotify_init1", 0))
+
+
 def limit_of_a_core() -> list[int]:
     import resource
     from contextlib import suppress
@@ -140,6 +196,12 @@ def lowering_the_score() -> dict[str, str]:
     for score in ("-1000", "-1", "0", "500", "1000"):
         found[score] = errno_of(partial(file.write_text, score, encoding="ascii"))
     return found
+
+
+def kernel_memory() -> int:
+    """What the host's kernel holds and cannot give back, in bytes."""
+    text = Path("/proc/meminfo").read_text(encoding="ascii")
+    return int(text.partition("SUnreclaim:")[2].split()[0]) * 1024
 
 
 @pytest.mark.parametrize("text", [HOG, NICE_HOG], ids=["as it starts", "with its score lowered"])
@@ -254,6 +316,46 @@ async def test_a_file_over_the_limit_ends_its_writer(open_box: OpenBox) -> None:
 async def test_nobody_leaves_a_core_nor_has_the_host_take_one(box: Box) -> None:
     assert await box.call(dying_with_a_core) == []
     assert await box.call(limit_of_a_core) == [1, 1]
+
+
+@only("bubblewrap")
+async def test_terminals_that_one_box_takes_are_not_all(open_box: OpenBox, neighbour: Box) -> None:
+    async with open_box() as box:
+        taken = asyncio.ensure_future(box.run(box.program(taking_terminals), limits=Limits(wall_seconds=3)))
+        await asyncio.sleep(1)
+        assert await neighbour.call(opening_a_terminal) == "ok"
+        await taken
+        assert await box.call(opening_a_terminal) == "ok"
+
+
+async def test_terminals_that_one_box_takes_leave_the_host_its_own_and_are_free_afterwards(
+    open_box: OpenBox, neighbour: Box
+) -> None:
+    async with open_box() as box:
+        taken = asyncio.ensure_future(box.run(box.program(taking_terminals), limits=Limits(wall_seconds=3)))
+        await asyncio.sleep(1.5)
+        os.close(os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY))
+        await taken
+        assert await neighbour.call(opening_a_terminal) == "ok"
+
+
+async def test_file_locks_end_with_their_run(open_box: OpenBox) -> None:
+    async with open_box() as box:
+        before = kernel_memory()
+        outcome = await box.run(box.program(locking_without_end), limits=Limits(wall_seconds=2))
+        assert outcome.ending == Stopped("wall_time")
+        async with asyncio.timeout(10):
+            while kernel_memory() - before > 8 * MIB:  # noqa: ASYNC110  # the kernel tells nobody
+                await asyncio.sleep(0.1)
+        assert (await box.shell("true")).ok
+
+
+async def test_inotify_that_one_box_takes_is_its_own(open_box: OpenBox, neighbour: Box) -> None:
+    async with open_box() as box:
+        taken = asyncio.ensure_future(box.run(box.program(taking_watches), limits=Limits(wall_seconds=3)))
+        await asyncio.sleep(1)
+        assert await neighbour.call(watching) == "ok"
+        await taken
 
 
 async def test_a_program_is_killed_for_memory_before_the_runner(box: Box) -> None:
