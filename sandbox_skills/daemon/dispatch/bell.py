@@ -37,8 +37,10 @@ class Bell:
 
 async def heard_within(heard: asyncio.Event, seconds: float | None) -> bool:
     """Waits for a ring, at most so long, and forgets it; tells whether there was one."""
+    # Not `wait_for`, which swallows a cancel that comes together with a ring.
     with suppress(TimeoutError):
-        await asyncio.wait_for(heard.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await heard.wait()
     was_heard = heard.is_set()
     heard.clear()
     return was_heard

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import aclosing, suppress
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sandbox_skills.daemon.dispatch.base import QueueFull
+from sandbox_skills.daemon.dispatch.bell import heard_within
 from sandbox_skills.daemon.errors import QueueFullError, RateLimitedError, RunNotFoundError
 from sandbox_skills.daemon.truth.run import NewRun, RunKind, RunState, SkillRef
 from sandbox_skills.errors import InputError, SkillNotFoundError
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from sandbox_skills.daemon.dispatch.base import EventLog, RunQueue
+    from sandbox_skills.daemon.dispatch.bell import Bell
     from sandbox_skills.daemon.service.run_order import RunOrder
     from sandbox_skills.daemon.service.sessions import SessionService
     from sandbox_skills.daemon.service.skills import SkillService
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 
 LATEST = "latest"
+
+LOOK_SECONDS = 1.0
+"""Between two looks at a run that is waited for, where another process may end it: ours says when it does."""
 
 MAX_DIGITS = 18
 """Of a version: what fits the integers of every database."""
@@ -44,6 +48,7 @@ class RunService:
 
     queue: RunQueue
     events: EventLog
+    bell: Bell
     kept: Runs
     skills: SkillService
     sessions: SessionService
@@ -118,22 +123,20 @@ class RunService:
 
     async def cancel(self, run_id: str, *, tenant: str) -> Run:
         """Asks for the end of a run and returns it; raises RunNotFoundError."""
-        return await self.queue.cancel(run_id, tenant_id=tenant)
+        run = await self.queue.cancel(run_id, tenant_id=tenant)
+        self.bell.ring(end_bell(run_id))
+        return run
 
     async def wait(self, run_id: str, *, tenant: str, seconds: float) -> Run:
         """Returns a run once it has finished, or as it is when the time is over; raises RunNotFoundError."""
-        run = await self.get(run_id, tenant=tenant)
-        if run.state is not RunState.FINISHED:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(min(seconds, self.longest_wait)):
-                    await self._finished(run)
-            run = await self.get(run_id, tenant=tenant)
-        return run
-
-    async def _finished(self, run: Run) -> None:
-        async with aclosing(self.events.follow(run.id, after=run.event_last)) as events:
-            async for _ in events:
-                pass
+        until = time.monotonic() + min(seconds, self.longest_wait)
+        with self.bell.listening(end_bell(run_id)) as heard:
+            while True:
+                run = await self.get(run_id, tenant=tenant)
+                left = until - time.monotonic()
+                if run.state is RunState.FINISHED or left <= 0:
+                    return run
+                await heard_within(heard, min(left, LOOK_SECONDS))
 
     async def follow(self, run_id: str, *, tenant: str, after: int = 0) -> AsyncGenerator[RunEvent]:
         """Returns the events of a run behind number `after`, as they come, until it has finished.
@@ -143,6 +146,11 @@ class RunService:
         await self.get(run_id, tenant=tenant)
         await self.events.read(run_id, after=after, limit=1)
         return self.events.follow(run_id, after=after)
+
+
+def end_bell(run_id: str) -> str:
+    """Returns the bell that is rung when this process has ended a run: whoever waits for that reads nothing before."""
+    return f"end {run_id}"
 
 
 def version_number(text: str) -> int | None:

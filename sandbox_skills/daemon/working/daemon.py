@@ -24,7 +24,7 @@ from sandbox_skills.daemon.errors import DrainingError, TenantExistsError
 from sandbox_skills.daemon.service.admin import AdminService
 from sandbox_skills.daemon.service.agents import AgentService
 from sandbox_skills.daemon.service.kept_skills import KeptSkills
-from sandbox_skills.daemon.service.runs import RunService
+from sandbox_skills.daemon.service.runs import RunService, end_bell
 from sandbox_skills.daemon.service.session_files import SessionFiles
 from sandbox_skills.daemon.service.sessions import SessionService
 from sandbox_skills.daemon.service.skill_folders import SkillFolders
@@ -241,7 +241,14 @@ def _daemon(settings: Settings, live: Live, database: Database, quotas: TenantQu
         events=events,
         nodes=nodes,
         runs=RunService(
-            queue, events, Runs(database), skills, sessions, settings.engine, settings.daemon.wait_seconds
+            queue,
+            events,
+            bell,
+            Runs(database),
+            skills,
+            sessions,
+            settings.engine,
+            settings.daemon.wait_seconds,
         ),
         skills=skills,
         sessions=sessions,
@@ -253,7 +260,13 @@ def _daemon(settings: Settings, live: Live, database: Database, quotas: TenantQu
         rates=RateLimiter(),
         agents=AgentService(conversations, queue, events, Runs(database)),
         worker=Worker(
-            queue, nodes, metrics.counted(work), OutputEvents, node=node, lease_seconds=lease_seconds
+            queue,
+            nodes,
+            metrics.counted(work),
+            OutputEvents,
+            node=node,
+            lease_seconds=lease_seconds,
+            on_end=lambda run_id: bell.ring(end_bell(run_id)),
         ),
         agent_worker=Worker(
             queue,

@@ -32,6 +32,9 @@ CLAIM_SECONDS = 5.0
 PAUSE_SECONDS = 1.0
 """After a fault of the database, before it is asked again."""
 
+CANCEL_SECONDS = 1.0
+"""Between two cancels of a loop: the first is enough, as a rule."""
+
 RENEWALS = 3
 """How often a lease is renewed in its time: two may fail."""
 
@@ -52,7 +55,10 @@ class Journal(Protocol[V_co]):
 
 
 class Worker(Generic[V]):
-    """Works on runs, `node.slots` at once, until it is drained. `work` does one and says how it ended."""
+    """Works on runs, `node.slots` at once, until it is drained. `work` does one and says how it ended.
+
+    `on_end` is called with the id of each run once that is written down.
+    """
 
     def __init__(  # what it works with
         self,
@@ -63,6 +69,7 @@ class Worker(Generic[V]):
         *,
         node: Node,
         lease_seconds: float,
+        on_end: Callable[[str], object] = str,
     ) -> None:
         self._queue = queue
         self._nodes = nodes
@@ -70,6 +77,7 @@ class Worker(Generic[V]):
         self._journal = journal
         self._node = node
         self._lease_seconds = lease_seconds
+        self._on_end = on_end
         self._going: dict[str, tuple[Lease, asyncio.Task[None]]] = {}
         self._cancelled: set[str] = set()
         self._changed = asyncio.Event()
@@ -98,11 +106,14 @@ class Worker(Generic[V]):
     async def aclose(self) -> None:
         """Cancels what is under way, writes down how it ended, and stops."""
         self.draining = True
-        going = list(self._going.items())
-        for run_id, (_, task) in going:
-            self._cancelled.add(run_id)
-            task.cancel()
-        await finish(_over([*self._tasks, *(task for _, (_, task) in going)], self._tasks))
+        await self._nodes.drain(self._node.id)
+        for _ in range(
+            2
+        ):  # what a claim that was under way has brought arrives, and begins: it is to be written down
+            await asyncio.sleep(0)
+        await finish(_gone(self._tasks))
+        self._cancelled |= self._going.keys()
+        await finish(_gone([task for _, task in self._going.values()], again=None))
         await self._nodes.leave(self._node.id)
 
     async def _always(self, loop: Callable[[], Awaitable[None]]) -> None:
@@ -153,6 +164,7 @@ class Worker(Generic[V]):
             self._going.pop(run_id, None)
             self._cancelled.discard(run_id)
             self._changed.set()
+            self._on_end(run_id)
 
     async def _ended(self, lease: Lease, voice: V) -> Finished:
         try:
@@ -175,8 +187,9 @@ class Worker(Generic[V]):
             logger.error("how run %s ended could not be kept: %s", lease.run.id, error.message)  # noqa: TRY400
 
 
-async def _over(tasks: Sequence[asyncio.Task[None]], ending: Sequence[asyncio.Task[None]]) -> None:
-    for task in ending:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks)
+async def _gone(tasks: Sequence[asyncio.Task[None]], *, again: float | None = CANCEL_SECONDS) -> None:
+    """Cancels tasks and waits until they are over; cancels again where libraries have swallowed it, None for once."""
+    while left := [task for task in tasks if not task.done()]:
+        for task in left:
+            task.cancel()
+        await asyncio.wait(left, timeout=again)

@@ -1,0 +1,217 @@
+"""What the server adds to the library, and how many runs it does: `python -m tests.bench.daemon`.
+
+Library and server are in one process, over one pool, taken in turns: what else the machine does hits both. The client
+is a bare one on a socket that stays open, and its time is in the server's figures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median, quantiles
+from typing import TYPE_CHECKING, Any
+
+from sandbox_skills.daemon.access.scopes import ALL_SCOPES
+from sandbox_skills.daemon.serve import answering, listening
+from sandbox_skills.daemon.working.daemon import opened_daemon
+from sandbox_skills.settings import Settings
+from sandbox_skills.workspace.manager import Argv, RunRequest
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+
+    from sandbox_skills.daemon.working.daemon import Daemon
+
+ROOT = Path(__file__).parents[2]
+SKILL = "python-math"
+ROUNDS = 150
+"""Pairs of samples of what takes some milliseconds."""
+
+CLIENTS = (1, 8, 32, 64)
+SECONDS = 8.0
+"""For each number of clients, each way: some dozen runs that need a box of their own."""
+
+MOST_OVERHEAD = 0.005
+LEAST_SHARE = 0.85
+"""What the issue asks for."""
+
+ORDER = {"skill": SKILL, "argv": ["true"]}
+REQUEST = RunRequest(Argv(("true",)))
+
+
+class Client:
+    """One connection that stays open, and no more of HTTP than this server needs."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: str) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._key = key
+
+    async def post(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Returns status and body of the answer."""
+        data = json.dumps(body).encode()
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {self._key}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+        )
+        self._writer.write(head.encode() + data)
+        answer = (await self._reader.readuntil(b"\r\n\r\n")).decode().lower()
+        length = int(answer.partition("content-length: ")[2].partition("\r\n")[0])
+        told: dict[str, Any] = json.loads(await self._reader.readexactly(length))
+        return int(answer.split()[1]), told
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._writer.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A server that answers, a tenant that may do all, and the library below."""
+
+    daemon: Daemon
+    port: int
+    key: str
+    tenant: str
+
+    async def client(self, stack: AsyncExitStack) -> Client:
+        client = Client(*await asyncio.open_connection("127.0.0.1", self.port), self.key)
+        stack.callback(client.close)
+        return client
+
+
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncGenerator[Bench]:
+    settings = Settings.model_validate({"data_dir": folder, "skills": {"roots": [ROOT / "skills"]}})
+    async with opened_daemon(settings) as daemon:
+        limits = {"concurrency": 1000, "runs_per_minute": 1_000_000}
+        tenant = await daemon.tenants.create("bench", limits=limits, actor="bench")
+        created = await daemon.keys.create(tenant.id, scopes=ALL_SCOPES, actor="bench")
+        with listening("127.0.0.1", 0) as sock:
+            async with answering(daemon, sock):
+                yield Bench(daemon, sock.getsockname()[1], created.token, tenant.id)
+
+
+async def overhead(bench: Bench) -> tuple[list[float], list[float]]:
+    """Returns the seconds of runs in one session that is open, by the library and by the server, in turns."""
+    daemon = bench.daemon
+    async with AsyncExitStack() as stack:
+        client = await bench.client(stack)
+        _, made = await client.post("/v1/sessions", {})
+        order = {**ORDER, "session_id": made["id"]}
+        session = await daemon.sessions.opened(made["id"], tenant=bench.tenant)
+        staged = await session.stage(ROOT / "skills" / SKILL)
+
+        async def ask() -> None:
+            status, run = await client.post("/v1/runs?wait=30", order)
+            assert (status, run["outcome"]) == (200, {"type": "exited", "code": 0}), run
+
+        async def call() -> None:
+            assert (await session.run(staged, REQUEST)).outcome.ok
+
+        library: list[float] = []
+        server: list[float] = []
+        for _ in range(10):
+            await call()
+            await ask()
+        for _ in range(ROUNDS):
+            library.append(await _timed(call))
+            server.append(await _timed(ask))
+    return library, server
+
+
+async def _timed(work: Callable[[], Awaitable[None]]) -> float:
+    began = time.perf_counter()
+    await work()
+    return time.perf_counter() - began
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What so many callers got in a while: runs a second, the slowest hundredth, the share that succeeded."""
+
+    per_second: float
+    p99: float
+    success: float
+
+
+async def level(callers: list[Callable[[], Awaitable[bool]]]) -> Level:
+    """Lets every caller ask again and again for SECONDS."""
+    until = time.perf_counter() + SECONDS
+    times: list[float] = []
+    good = 0
+
+    async def again(call: Callable[[], Awaitable[bool]]) -> None:
+        nonlocal good
+        while (began := time.perf_counter()) < until:
+            good += await call()
+            times.append(time.perf_counter() - began)
+
+    began = time.perf_counter()
+    await asyncio.gather(*map(again, callers))
+    took = time.perf_counter() - began
+    p99 = quantiles(times, n=100)[98] if len(times) > 1 else times[0]
+    return Level(good / took, p99, good / len(times))
+
+
+async def throughput(bench: Bench, clients: int) -> tuple[Level, Level]:
+    """Returns what so many callers get of the library, as many at once as the server has slots, and of the server."""
+    slots = asyncio.Semaphore(bench.daemon.settings.daemon.slots)
+    folder = ROOT / "skills" / SKILL
+
+    async def call() -> bool:
+        async with slots:
+            return (await bench.daemon.live.manager.run(folder, REQUEST, tenant=bench.tenant)).outcome.ok
+
+    async with AsyncExitStack() as stack:
+        connections = [await bench.client(stack) for _ in range(clients)]
+
+        def asking(client: Client) -> Callable[[], Awaitable[bool]]:
+            async def ask() -> bool:
+                status, run = await client.post("/v1/runs?wait=60", ORDER)
+                return status == 200 and run["outcome"] == {"type": "exited", "code": 0}
+
+            return ask
+
+        library = await level([call] * clients)
+        server = await level([asking(client) for client in connections])
+    return library, server
+
+
+async def measure(folder: Path) -> bool:
+    """Prints every figure; returns whether all is as it must be."""
+    async with opened(folder) as bench:
+        library, server = await overhead(bench)
+        added = median(server) - median(library)
+        sys.stdout.write(
+            f"a run in an open session, p50: library {median(library) * 1e3:.2f} ms, "
+            f"server {median(server) * 1e3:.2f} ms, overhead {added * 1e3:.2f} ms\n"
+        )
+        good = added <= MOST_OVERHEAD
+        for clients in CLIENTS:
+            below, above = await throughput(bench, clients)
+            share = above.per_second / below.per_second
+            sys.stdout.write(
+                f"{clients} clients: library {below.per_second:.1f}/s (p99 {below.p99 * 1e3:.0f} ms), "
+                f"server {above.per_second:.1f}/s (p99 {above.p99 * 1e3:.0f} ms, {above.success:.1%} good), "
+                f"share {share:.0%}\n"
+            )
+            good = good and share >= LEAST_SHARE and above.success == 1.0
+            sys.stdout.flush()
+    return good
+
+
+def main() -> int:
+    """Returns 1 where a bound is missed."""
+    with tempfile.TemporaryDirectory(prefix="sandbox-skills-bench-") as folder:
+        return 0 if asyncio.run(measure(Path(folder))) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
