@@ -256,9 +256,11 @@ def test_no_command_starts_boxes_ahead(cli: Cli, monkeypatch: pytest.MonkeyPatch
     sizes: list[object] = []
 
     class Recorded(PooledEngine):
-        def __init__(self, engine: Engine, spec: SandboxSpec, *, size: int, max_age_seconds: float) -> None:
+        def __init__(
+            self, engine: Engine, spec: SandboxSpec, *, size: int, max_size: int, max_age_seconds: float
+        ) -> None:
             sizes.append(size)
-            super().__init__(engine, spec, size=size, max_age_seconds=max_age_seconds)
+            super().__init__(engine, spec, size=size, max_size=max_size, max_age_seconds=max_age_seconds)
 
     monkeypatch.setenv("SANDBOX_SKILLS_POOL__SIZE", "4")
     monkeypatch.setattr("sandbox_skills.wiring.live.PooledEngine", Recorded)

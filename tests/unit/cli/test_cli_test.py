@@ -98,7 +98,6 @@ def test_json_is_one_result_a_line_and_then_the_sum(cli: Cli, skill: Path) -> No
             "no case may have more than the 1,048,576",
         ),
         ("cases:\n- {name: a, run: x, expect: {json: {paths: {'$[': 1}}}}", "'$[' is no JSONPath"),
-        ("cases:\n- {name: a, run: x, expect: {behaviour: {network: none}}}", "are not recorded yet"),
     ],
 )
 def test_a_bad_file_of_cases_is_2_and_nothing_is_run(cli: Cli, skill: Path, text: str, told: str) -> None:
