@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
@@ -21,6 +22,10 @@ _ESCAPES_OF_A_TEXT = {code: escape for code, escape in _ESCAPES.items() if chr(c
 # Whoever writes JSON has escaped what is below a space already; what is left of them is its layout.
 _ESCAPES_OF_JSON = {code: f"\\u{code:04x}" for code in _ESCAPES if code >= ord(" ")}
 
+_LOG_COMMAND = re.compile(r"##(?=\[|vso\[|teamcity\[)")
+_FIRST_COLON = re.compile(r"^(\s*):(?=:)")
+"""How a program's output commands a CI server that reads the log: Azure and TeamCity, and GitHub at a line's start."""
+
 GAP = "  "
 """Between columns, as other command-line tools have it."""
 
@@ -32,12 +37,12 @@ def harmless(text: str) -> str:
 
 def harmless_line(text: str) -> str:
     """Returns a name or a message from a stranger as one line, which cannot pass for two."""
-    return text.translate(_ESCAPES)
+    return _LOG_COMMAND.sub(r"\\x23#", _FIRST_COLON.sub(r"\1\\x3a:", text.translate(_ESCAPES)))
 
 
 def harmless_json(text: str) -> str:
     """Returns JSON of the same value, without a character that a terminal would obey."""
-    return text.translate(_ESCAPES_OF_JSON)
+    return _LOG_COMMAND.sub(r"\\u0023#", text.translate(_ESCAPES_OF_JSON))
 
 
 def counted(number: int, one: str, many: str = "") -> str:

@@ -102,3 +102,48 @@ def test_an_error_is_red_on_a_terminal_and_plain_without(program: Program) -> No
         [program.path, "show", "nope"], env=program.environ(), capture_output=True, text=True, check=False
     )
     assert plain.stderr.startswith("error: no skill")
+
+
+CASES = """\
+cases:
+  - {name: "case passes", run: x, expect: {exit: 127}}
+  - {name: "case waits", run: sleep 1, expect: {ending: any}}
+  - {name: "case fails \\e]0;x\\a\\e[2J\\u202e", run: x, expect: {stdout: {equals: "\\e[31mred"}}}
+"""
+
+
+def run_cases(program: Program, folder: Path, *options: str) -> tuple[int, str]:
+    (folder / "sums" / "tests").mkdir(parents=True)
+    (folder / "sums" / "SKILL.md").write_text("---\nname: sums\ndescription: d\n---\nx\n", encoding="utf-8")
+    (folder / "sums" / "tests" / "a.yaml").write_text(CASES, encoding="utf-8")
+    chosen = ("--engine", "fake", "test", str(folder / "sums"), "-k", "::case", *options)
+    return on_terminal(program, *chosen, columns=200)
+
+
+def test_a_terminal_shows_a_bar_while_cases_run_and_then_what_failed(
+    program: Program, tmp_path: Path
+) -> None:
+    code, shown = run_cases(program, tmp_path)
+    assert code == 1
+    assert "testing" in shown
+    assert "0/3" in shown
+    assert "3/3" in shown
+    assert shown.count(HIDE_CURSOR) == 1
+    assert shown.rindex("\x1b[?25h") > shown.rindex(HIDE_CURSOR)
+    assert shown.rstrip().endswith("1 skill: 2 passed, 1 failed, in " + shown.rstrip().rsplit(" in ", 1)[1])
+    assert "sums::case passes" not in shown, "what passed is only counted"
+    assert "sums::case fails" in shown
+
+
+def test_what_a_case_is_called_and_expects_does_nothing_to_a_terminal(
+    program: Program, tmp_path: Path
+) -> None:
+    _, shown = run_cases(program, tmp_path)
+    assert "case fails \\x1b]0;x\\x07\\x1b[2J\\u202e" in shown
+    for code in ("\x1b]0", "\x1b[2J\\", "\x1b[31mred", "\u202e", "\x07"):
+        assert code not in shown
+
+
+def test_json_on_a_terminal_has_no_bar(program: Program, tmp_path: Path) -> None:
+    code, shown = run_cases(program, tmp_path, "--json")
+    assert (code, "\x1b" in shown, "3/3" in shown) == (1, False, False)
