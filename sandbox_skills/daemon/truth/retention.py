@@ -1,4 +1,4 @@
-"""Old records go: finished runs, their events, keys of requests, closed sessions. The audit log stays.
+"""Old records go: finished runs, their events, keys of requests, closed sessions, conversations. The audit log stays.
 
 Each step removes few rows at a time, so that no change of anybody waits long for it.
 """
@@ -13,7 +13,7 @@ from sqlalchemy import CursorResult, delete, exists, select, update
 from sandbox_skills.daemon.truth.changes import Change
 from sandbox_skills.daemon.truth.run import RunState
 from sandbox_skills.daemon.truth.sessions import SessionState
-from sandbox_skills.daemon.truth.tables import EventRow, IdempotencyRow, RunRow, SessionRow
+from sandbox_skills.daemon.truth.tables import AgentRow, EventRow, IdempotencyRow, RunRow, SessionRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,10 @@ DAY_SECONDS = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class RecordAges:
-    """How long records stay, in seconds: runs and closed sessions behind their end, events of runs that ended."""
+    """How long records stay, in seconds: runs and closed sessions behind their end, events of runs that ended.
+
+    A model's conversation stays as long as a run, from its last change on.
+    """
 
     runs: float = 30 * DAY_SECONDS
     events: float = 7 * DAY_SECONDS
@@ -46,6 +49,7 @@ class RecordsRemoved:
     event_logs: int = 0
     sessions: int = 0
     idempotency_keys: int = 0
+    agents: int = 0
 
 
 class Records:
@@ -62,6 +66,7 @@ class Records:
             event_logs=await self._all(lambda session: _events(session, before=now - ages.events)),
             sessions=await self._all(lambda session: _sessions(session, before=now - ages.sessions)),
             idempotency_keys=await self._all(lambda session: _keys(session, before=now)),
+            agents=await self._all(lambda session: _agents(session, before=now - ages.runs)),
         )
 
     async def _all(self, step: Callable[[Session], int]) -> int:
@@ -72,6 +77,11 @@ class Records:
             total += count
             if count < BATCH:
                 return total
+
+
+def _agents(session: Session, *, before: float) -> int:
+    ids = session.scalars(select(AgentRow.id).where(AgentRow.updated_at < before).limit(BATCH)).all()
+    return _removed(session, delete(AgentRow).where(AgentRow.id.in_(ids)))
 
 
 def _runs(session: Session, *, before: float) -> int:

@@ -70,6 +70,9 @@ if TYPE_CHECKING:
 
 FIRST_TENANT = "admin"
 
+SWEEP_SECONDS = 3_600.0
+"""Between two looks for contents of deleted skills that runs needed until then."""
+
 NOBODY = "nobody"
 """A tenant that has nothing: ids of tenants are no words."""
 
@@ -211,7 +214,11 @@ def _jobs(daemon: Daemon) -> dict[str, Every]:
     )
     kept = settings.artifact_retention()
     jobs = retention_jobs(daemon.database, daemon.queue, daemon.artifacts, ages=ages, artifacts=kept)
-    return {**jobs, "sessions": Every(TIDY_SECONDS, daemon.sessions.tidy)}
+    return {
+        **jobs,
+        "sessions": Every(TIDY_SECONDS, daemon.sessions.tidy),
+        "skills": Every(SWEEP_SECONDS, daemon.skills.kept.collect_all),
+    }
 
 
 def _daemon(settings: Settings, live: Live, database: Database, quotas: TenantQuotas) -> Daemon:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sandbox_skills.daemon.truth.run import restarted
 from tests.daemon_host import opened_host
-from tests.model_server import ModelServer, Say, call, refusal, text
+from tests.model_server import ModelServer, Raw, Say, call, refusal, text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
@@ -208,6 +209,26 @@ async def test_a_conversation_outlasts_the_server(tmp_path: Path, model: ModelSe
         more = await followed(client, run_id, after=events[-1]["seq"])
         assert more[0]["seq"] == events[-1]["seq"] + 1
         assert (await told(client, run_id))["text"] == "After the restart."
+
+
+async def test_a_conversation_that_a_death_broke_off_goes_on_where_it_was(
+    tmp_path: Path, model: ModelServer
+) -> None:
+    model.script(Say([LOAD]), Raw([30.0]), Say([text("Where was I?")]))
+    async with opened(tmp_path, model) as host, host.client(await host.tenant("acme")) as client:
+        run_id = await began(client)
+        async with asyncio.timeout(15):
+            while len(model.asked) < 2:  # noqa: ASYNC110  # another thread's
+                await asyncio.sleep(0.02)
+        await host.daemon.queue.abandon(restarted())
+        await followed(client, run_id)
+        assert (await told(client, run_id))["state"] == "interrupted"
+        assert (await client.post(f"/v1/agents/runs/{run_id}/resume", json={})).status_code == 202
+        await followed(client, run_id)
+        assert (await told(client, run_id))["text"] == "Where was I?"
+    assert model.bodies[2]["input"] == model.bodies[1]["input"]
+    calls = [one for one in model.bodies[2]["input"] if one.get("type") == "function_call"]
+    assert len(calls) == 1
 
 
 async def test_nobody_sees_or_touches_another_tenant_s(tmp_path: Path, model: ModelServer) -> None:

@@ -9,7 +9,8 @@ from sandbox_skills.daemon.dispatch.bell import Bell
 from sandbox_skills.daemon.dispatch.options import QueueOptions
 from sandbox_skills.daemon.dispatch.sql_events import SqlEventLog
 from sandbox_skills.daemon.dispatch.sql_queue import SqlRunQueue
-from sandbox_skills.daemon.errors import EventsLostError, RunNotFoundError
+from sandbox_skills.daemon.errors import AgentRunNotFoundError, EventsLostError, RunNotFoundError
+from sandbox_skills.daemon.truth.agents import Agents
 from sandbox_skills.daemon.truth.audit import AuditTrail
 from sandbox_skills.daemon.truth.retention import BATCH, RecordAges, Records, RecordsRemoved
 from sandbox_skills.daemon.truth.run import IdempotencyKey, NewRun
@@ -67,6 +68,21 @@ async def test_what_waits_or_goes_stays_however_old(database: Database, tenant: 
     await queue.submit(NewRun(tenant.id, {}))
     clock.now += 1000
     assert await Records(database).retain(AGES) == RecordsRemoved()
+
+
+async def test_a_conversation_goes_when_nothing_of_it_changed_for_long(
+    database: Database, tenant: Tenant, clock: Clock
+) -> None:
+    agents = Agents(database)
+    old = await agents.create({"model": ""}, "Hello.", tenant_id=tenant.id, actor="test")
+    young = await agents.create({"model": ""}, "Hello.", tenant_id=tenant.id, actor="test")
+    clock.now += 99
+    await agents.say(young.id, "Still there?")
+    clock.now += 2
+    assert await Records(database).retain(AGES) == RecordsRemoved(agents=1)
+    assert [one.id for one in await agents.list(tenant_id=tenant.id, before=None, limit=9)] == [young.id]
+    with pytest.raises(AgentRunNotFoundError):
+        await agents.get(old.id)
 
 
 async def test_keys_go_when_their_time_is_over(database: Database, tenant: Tenant, clock: Clock) -> None:
