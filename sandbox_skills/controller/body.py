@@ -1,4 +1,4 @@
-"""How much of an answer is taken. What is held of one stays below half a gigabyte, whatever a server sends. Pure."""
+"""How much of an answer is taken. What is held of one is half a gigabyte at most, whatever a server sends. Pure."""
 
 from __future__ import annotations
 
