@@ -37,7 +37,7 @@ def harmless(text: str) -> str:
 
 def harmless_line(text: str) -> str:
     """Returns a name or a message from a stranger as one line, which cannot pass for two."""
-    return _LOG_COMMAND.sub(r"\\x23#", _FIRST_COLON.sub(r"\1\\x3a:", text.translate(_ESCAPES)))
+    return _LOG_COMMAND.sub(r"\\x23#", _FIRST_COLON.sub(r"\1\\x3a", text.translate(_ESCAPES)))
 
 
 def harmless_json(text: str) -> str:

@@ -15,7 +15,6 @@ ESCAPED = {"Cc", "Zl", "Zp"}
 CELLS = st.text(st.characters(exclude_categories=["C", "Z", "M"]), min_size=1, max_size=12)
 
 
-@given(st.text())
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
@@ -35,6 +34,7 @@ def test_no_line_commands_a_server_that_reads_the_log(text: str, shown: str) -> 
     assert not re.search(r"##(\[|vso|teamcity)", written)
 
 
+@given(st.text())
 def test_no_control_character_is_left_but_line_ends_and_tabs(text: str) -> None:
     assert not [c for c in harmless(text) if unicodedata.category(c) in ESCAPED and c not in "\n\t"]
 
