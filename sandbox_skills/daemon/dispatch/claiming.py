@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sqlalchemy import exists, func, or_, select, update
+from sqlalchemy import bindparam, exists, func, or_, select, update
 
 from sandbox_skills.daemon.access.limits import tenant_limits
 from sandbox_skills.daemon.dispatch.fairness import TenantQueue, Waiting, choose
@@ -36,18 +36,28 @@ class _Going:
 
 def claim(session: Session, node: Node, options: QueueOptions, *, slots: int, now: float) -> Sequence[Run]:
     """Marks up to `slots` runs as this node's, and returns them in the order in which they were chosen."""
-    if slots <= 0 or session.scalar(select(NodeRow.draining).where(NodeRow.id == node.id)):
+    if slots <= 0:
+        return ()
+    draining, turn, waits = session.connection().execute(_STANDING, {"node": node.id}).one()
+    if draining or not waits:
         return ()
     going = _going(session)
     queues = list(_queues(session, node, options, going, slots=slots))
     chosen = choose(queues, slots=slots, busy_sessions=going.sessions, per_session=options.runs_per_session)
     if not chosen:
         return ()
-    turn = session.scalar(select(func.max(TenantRow.turn))) or 0
-    for place, (tenant_id, _) in enumerate(chosen, turn + 1):
+    for place, (tenant_id, _) in enumerate(chosen, (turn or 0) + 1):
         session.execute(update(TenantRow).where(TenantRow.id == tenant_id).values(turn=place))
     started = (_start(session, run_id, node, options, now=now) for _, run_id in chosen)
     return [run for run in started if run is not None]
+
+
+_STANDING = select(
+    select(NodeRow.draining).where(NodeRow.id == bindparam("node")).scalar_subquery(),
+    select(func.max(TenantRow.turn)).scalar_subquery(),
+    exists().where(RunRow.state == RunState.QUEUED),
+)
+"""Whether the node drains, the last turn, and whether a run waits; built once, as every look begins with it."""
 
 
 def _start(session: Session, run_id: str, node: Node, options: QueueOptions, *, now: float) -> Run | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import bindparam, delete, func, select
 
 from sandbox_skills.daemon.access.limits import tenant_limits
 from sandbox_skills.daemon.dispatch.base import Accepted, QueueFull
@@ -12,9 +12,9 @@ from sandbox_skills.daemon.errors import IdempotencyError
 from sandbox_skills.daemon.truth import audit, tenants
 from sandbox_skills.daemon.truth.audit import Deed
 from sandbox_skills.daemon.truth.ids import new_id
-from sandbox_skills.daemon.truth.run import QUEUED, IdempotencyKey, NewEvent, NewRun, RunState
-from sandbox_skills.daemon.truth.runs import new_row, run_of, step
-from sandbox_skills.daemon.truth.tables import IdempotencyRow, RunRow
+from sandbox_skills.daemon.truth.run import IdempotencyKey, NewRun, RunState
+from sandbox_skills.daemon.truth.runs import begin, run_of
+from sandbox_skills.daemon.truth.tables import IdempotencyRow, RunRow, TenantRow
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -29,9 +29,7 @@ def submit(session: Session, new: NewRun, options: QueueOptions, *, now: float) 
         return before
     if full := _full(session, new.tenant_id, options):
         return full
-    row = new_row(new_id(), new, now=now)
-    session.add(row)
-    session.flush()
+    row = begin(session, new_id(), new, now=now)
     if key is not None:
         session.add(
             IdempotencyRow(
@@ -44,7 +42,6 @@ def submit(session: Session, new: NewRun, options: QueueOptions, *, now: float) 
         )
     detail = {"kind": new.kind, "skill": new.skill.name, "digest": new.skill.digest}
     audit.append(session, Deed(new.actor, "run.submit", f"run:{row.id}", new.tenant_id, detail), at=now)
-    step(session, row.id, events=[NewEvent(QUEUED)], now=now)
     return Accepted(run_of(row))
 
 
@@ -65,10 +62,22 @@ def _replayed(session: Session, tenant_id: str, key: IdempotencyKey, *, now: flo
 
 
 def _full(session: Session, tenant_id: str, options: QueueOptions) -> QueueFull | None:
-    limits = tenant_limits(tenants.found(session, tenant_id).limits, options.limits)
-    waiting = select(func.count()).select_from(RunRow).where(RunRow.state == RunState.QUEUED)
-    if (session.scalar(waiting.where(RunRow.tenant_id == tenant_id)) or 0) >= limits.queue:
+    standing = session.connection().execute(_STANDING, {"tenant": tenant_id}).first()
+    if standing is None:
+        raise tenants.missing(tenant_id)
+    own, waiting_of_tenant, waiting = standing
+    limits = tenant_limits(own, options.limits)
+    if waiting_of_tenant >= limits.queue:
         return QueueFull("tenant", limits.queue, options.full_retry_seconds)
-    if (session.scalar(waiting) or 0) >= options.max_queued:
+    if waiting >= options.max_queued:
         return QueueFull("server", options.max_queued, options.full_retry_seconds)
     return None
+
+
+_WAITING = select(func.count()).select_from(RunRow).where(RunRow.state == RunState.QUEUED)
+_STANDING = select(
+    TenantRow.limits,
+    _WAITING.where(RunRow.tenant_id == bindparam("tenant")).scalar_subquery(),
+    _WAITING.scalar_subquery(),
+).where(TenantRow.id == bindparam("tenant"))
+"""A tenant's own limits, how many of its runs wait, and how many of all; built once, as it is asked with each run."""

@@ -11,7 +11,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import select
+from sqlalchemy import insert, select
 
 from sandbox_skills.daemon.errors import AuditDamagedError
 from sandbox_skills.daemon.truth.changes import Change
@@ -69,16 +69,18 @@ def entry_hash(entry: AuditEntry) -> str:
 
 def append(session: Session, deed: Deed, *, at: float) -> None:
     """Adds a deed within the transaction that does it, so that neither is there without the other."""
-    head = session.execute(
-        select(AuditRow.seq, AuditRow.hash).order_by(AuditRow.seq.desc()).limit(1).with_for_update()
-    ).first()
+    head = session.connection().execute(_HEAD).first()
     seq, previous = (head.seq + 1, head.hash) if head else (1, NO_HASH)
     detail = json.loads(json.dumps(dict(deed.detail)))  # as it will be read
     entry = AuditEntry(
         seq, at, deed.tenant_id, deed.actor, deed.action, deed.subject, detail, previous, hash=""
     )
-    session.add(AuditRow(**{**entry.as_dict(), "hash": entry_hash(entry)}))
-    session.flush()
+    session.connection().execute(_ADD, {**entry.as_dict(), "hash": entry_hash(entry)})
+
+
+# Built once: an entry is a part of nearly every change.
+_HEAD = select(AuditRow.seq, AuditRow.hash).order_by(AuditRow.seq.desc()).limit(1).with_for_update()
+_ADD = insert(AuditRow)
 
 
 class AuditTrail:

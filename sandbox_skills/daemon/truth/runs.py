@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import delete, insert, select, update
 
 from sandbox_skills.daemon.errors import RunNotFoundError
-from sandbox_skills.daemon.truth.run import FINISHED, NewEvent, Run, RunEvent, RunKind, RunState, SkillRef
+from sandbox_skills.daemon.truth.run import (
+    FINISHED,
+    QUEUED,
+    NewEvent,
+    Run,
+    RunEvent,
+    RunKind,
+    RunState,
+    SkillRef,
+)
 from sandbox_skills.daemon.truth.tables import EventRow, RunRow
 
 if TYPE_CHECKING:
@@ -104,22 +113,41 @@ def step(
         .execution_options(populate_existing=True)
     ).first()
     if changed is not None and events:
-        first = changed.event_last - len(events) + 1
-        session.execute(
-            insert(EventRow),
-            [
-                {
-                    "run_id": run_id,
-                    "seq": first + place,
-                    "kind": event.kind,
-                    "data": dict(event.data),
-                    "size": size,
-                    "created_at": now,
-                }
-                for place, (event, size) in enumerate(zip(events, sizes, strict=True))
-            ],
-        )
+        _add_events(session, run_id, changed.event_last - len(events) + 1, events, sizes, now)
     return changed
+
+
+def begin(session: Session, run_id: str, new: NewRun, *, now: float) -> RunRow:
+    """Adds a run that begins to wait, with its first event."""
+    first = NewEvent(QUEUED)
+    row = new_row(run_id, new, now=now)
+    row.event_last, row.event_bytes = 1, len(json.dumps(first.data))
+    session.add(row)
+    session.flush()
+    _add_events(session, run_id, 1, [first], [row.event_bytes], now)
+    return row
+
+
+_ADD_EVENT = insert(EventRow)
+
+
+def _add_events(
+    session: Session, run_id: str, first: int, events: Sequence[NewEvent], sizes: Sequence[int], now: float
+) -> None:
+    session.connection().execute(
+        _ADD_EVENT,
+        [
+            {
+                "run_id": run_id,
+                "seq": first + place,
+                "kind": event.kind,
+                "data": dict(event.data),
+                "size": size,
+                "created_at": now,
+            }
+            for place, (event, size) in enumerate(zip(events, sizes, strict=True))
+        ],
+    )
 
 
 def trim(session: Session, run_id: str, *, max_bytes: int) -> None:

@@ -138,10 +138,14 @@ def found(session: Session, tenant_id: str) -> TenantRow:
     """Returns a tenant's row; raises TenantNotFoundError."""
     row = session.get(TenantRow, tenant_id)
     if row is None:
-        raise TenantNotFoundError(
-            f"there is no tenant {tenant_id[:80]!r}", hint="sandbox-skills tenants list tells them"
-        )
+        raise missing(tenant_id)
     return row
+
+
+def missing(tenant_id: str) -> TenantNotFoundError:
+    """Returns the error for a tenant that is not there."""
+    hint = "sandbox-skills tenants list tells them"
+    return TenantNotFoundError(f"there is no tenant {tenant_id[:80]!r}", hint=hint)
 
 
 def tenant_of(row: TenantRow) -> Tenant:
