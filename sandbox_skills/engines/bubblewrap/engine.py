@@ -186,7 +186,8 @@ class BubblewrapEngine:
             await self._launch.aclose()
         self._checked.clear()
         self._launch = Launch(program(host.machine))
-        await self._launch.prepare(stage(host, root.path, self._options.skills_dir))
+        store = self._options.skills_dir
+        await self._launch.prepare(stage(host, root.path, store and store.absolute()))
 
     async def _reap_first(self) -> None:
         """Removes what processes left that were killed together with their launcher: a look at one directory."""

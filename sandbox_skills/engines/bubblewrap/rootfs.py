@@ -70,7 +70,8 @@ class RootFileSystem:
 
 def find(folder: Path, wanted: Wanted) -> RootFileSystem | None:
     """Returns what `folder` has of it, None where it was not made yet."""
-    place = folder / wanted.name
+    # The launcher, which is told this path, has a working directory of its own.
+    place = folder.absolute() / wanted.name
     try:
         about: dict[str, Any] = json.loads((place / "about.json").read_bytes())
     except (OSError, ValueError):

@@ -4,7 +4,7 @@ import io
 import os
 import stat
 import tarfile
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +12,6 @@ from sandbox_skills.engines.bubblewrap import rootfs
 from sandbox_skills.engines.bubblewrap.bootstrap import finish_command
 from sandbox_skills.engines.image_source import content_hash
 from sandbox_skills.errors import ImageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WANTED = rootfs.Wanted()
 
@@ -52,6 +49,14 @@ def test_one_is_made_once_and_found(tmp_path: Path) -> None:
     assert (made.path / "file").read_text() == "x"
     assert made.path.parent.name == f"slim-{content_hash('slim')[:12]}"
     assert stat.S_IMODE(made.path.parent.stat().st_mode) == 0o700
+
+
+def test_its_path_holds_from_any_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rootfs.make(Path("trees"), WANTED, "a", fill)
+    found = rootfs.find(Path("trees"), WANTED)
+    assert found is not None
+    assert found.path.is_absolute()
 
 
 def test_another_identity_takes_its_place(tmp_path: Path) -> None:
