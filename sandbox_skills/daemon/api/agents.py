@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Header, Response
@@ -18,6 +19,7 @@ from sandbox_skills.daemon.api.auth import Runner
 from sandbox_skills.daemon.api.dependencies import TheDaemon
 from sandbox_skills.daemon.api.event_values import NDJSON, SSE, ndjson, sse
 from sandbox_skills.daemon.api.paging import DEFAULT_PAGE, After, Limit, cursor_of, id_behind
+from sandbox_skills.daemon.api.rate_headers import rate_headers
 from sandbox_skills.daemon.api.run_events import HEADERS, LastId, Number
 from sandbox_skills.daemon.api.streams import spoken
 from sandbox_skills.daemon.api.values import Page
@@ -34,6 +36,8 @@ router = APIRouter(prefix="/v1/agents/runs", tags=["agents"])
 async def create(given: AgentGiven, daemon: TheDaemon, who: Runner, response: Response) -> AgentTold:
     """Begins a conversation of a model with the tenant's skills. Whoever hangs up ends nothing."""
     daemon.check_taking()
+    allowance = daemon.rates.check(who.tenant_id, per_minute=who.limits.runs_per_minute, now=time.monotonic())
+    response.headers.update(rate_headers(allowance))
     await _check(given, daemon, who)
     run = await daemon.agents.create(given.kept(), given.input, tenant=who.tenant_id, actor=who.actor)
     response.headers["Location"] = f"{router.prefix}/{run.agent.id}"

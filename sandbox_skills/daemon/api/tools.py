@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 
 from sandbox_skills.daemon.api.auth import Runner
 from sandbox_skills.daemon.api.dependencies import TheDaemon
+from sandbox_skills.daemon.api.rate_headers import rate_headers
 from sandbox_skills.daemon.api.tool_values import Format, ToolCallsGiven, ToolResultsTold, Toolset, ToolsTold
 from sandbox_skills.daemon.errors import BodyError
 
@@ -44,12 +46,16 @@ async def tools(
 
 
 @router.post("/tool-calls", summary="Answer calls of tools")
-async def tool_calls(given: ToolCallsGiven, daemon: TheDaemon, who: Runner) -> ToolResultsTold:
+async def tool_calls(
+    given: ToolCallsGiven, daemon: TheDaemon, who: Runner, response: Response
+) -> ToolResultsTold:
     """Answers calls that a model made, as its provider takes the answers back.
 
-    Whatever goes wrong with a call is told to the model in its result.
+    Whatever goes wrong with a call is told to the model in its result. A request counts as a run.
     """
     daemon.check_taking()
+    allowance = daemon.rates.check(who.tenant_id, per_minute=who.limits.runs_per_minute, now=time.monotonic())
+    response.headers.update(rate_headers(allowance))
     who.need_engine(daemon)
     answers = await daemon.tools.call(
         [given.call] if given.calls is None else given.calls,

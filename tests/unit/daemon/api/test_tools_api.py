@@ -81,6 +81,15 @@ async def test_what_is_no_call_is_refused(
     assert (await client.post("/v1/tool-calls", json=body)).status_code == status
 
 
+async def test_calls_count_as_runs_of_a_minute(host: Host) -> None:
+    async with host.client(await host.tenant("few", limits={"runs_per_minute": 2})) as client:
+        body = {"format": "anthropic", "call": LOAD}
+        answers = [await client.post("/v1/tool-calls", json=body) for _ in range(3)]
+        assert [one.status_code for one in answers] == [200, 200, 429]
+        assert [one.headers["ratelimit-remaining"] for one in answers] == ["1", "0", "0"]
+        assert int(answers[2].headers["retry-after"]) > 0
+
+
 async def test_a_key_is_needed_and_the_scope_with_it(host: Host) -> None:
     async with host.client() as nobody:
         assert (await nobody.get("/v1/tools")).status_code == 401
