@@ -4,6 +4,7 @@
    Texts of strangers are only ever set as text. Markup comes from one place, the page itself, through one policy. */
 
 const LOG_CHARACTERS = 1000000; // what a phone still scrolls
+const GROWING = ".log[id]"; // shown at its end; other texts begin at their beginning
 const trusted = window.trustedTypes
   ? window.trustedTypes.createPolicy("dashboard", { createHTML: (text) => text })
   : { createHTML: (text) => text };
@@ -46,7 +47,7 @@ function replace(old, next) {
   }
   old.replaceWith(next);
   if (focused) document.getElementById(focused)?.focus();
-  for (const log of next.querySelectorAll(".log")) log.scrollTop = log.scrollHeight;
+  for (const log of next.querySelectorAll(GROWING)) log.scrollTop = log.scrollHeight;
   follow();
 }
 
@@ -100,5 +101,5 @@ document.addEventListener("keydown", (event) => {
 const seconds = Number(document.getElementById("live")?.dataset.renew || 0);
 if (seconds) setInterval(() => renew(false), seconds * 1000);
 document.addEventListener("visibilitychange", () => renew(false));
-for (const log of document.querySelectorAll(".log")) log.scrollTop = log.scrollHeight;
+for (const log of document.querySelectorAll(GROWING)) log.scrollTop = log.scrollHeight;
 follow();

@@ -10,6 +10,8 @@ from sandbox_skills.spec import KIB, MIB
 NOTHING = "\N{EN DASH}"
 """What stands where there is no value: a blank cell looks like a fault."""
 
+GIB = 1024 * MIB
+
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 _ID_TAIL = 6
@@ -32,14 +34,16 @@ def duration(seconds: float | None) -> str:
 
 
 def size(count: int | None) -> str:
-    """Returns `512 B`, `1.4 KiB`, `3.0 MiB`."""
+    """Returns `512 B`, `1.4 KiB`, `3.0 MiB`, `2.0 GiB`."""
     if count is None:
         return NOTHING
     if count < KIB:
         return f"{count} B"
     if count < MIB:
         return f"{count / KIB:.1f} KiB"
-    return f"{count / MIB:.1f} MiB"
+    if count < GIB:
+        return f"{count / MIB:.1f} MiB"
+    return f"{count / GIB:.1f} GiB"
 
 
 def ago(at: float | None, now: float) -> str:

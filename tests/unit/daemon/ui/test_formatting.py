@@ -23,7 +23,8 @@ def test_durations(seconds: float | None, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "expected"), [(None, NOTHING), (0, "0 B"), (1434, "1.4 KiB"), (3 * 1024 * 1024, "3.0 MiB")]
+    ("count", "expected"),
+    [(None, NOTHING), (0, "0 B"), (1434, "1.4 KiB"), (3 * 1024 * 1024, "3.0 MiB"), (2**31, "2.0 GiB")],
 )
 def test_sizes(count: int | None, expected: str) -> None:
     assert size(count) == expected
