@@ -267,6 +267,14 @@ class TestEvents:
             with pytest.raises(ServerAnswerError, match="an event that is none"):
                 [event async for event in client.runs.events("01R")]
 
+    async def test_those_of_a_conversation_go_on_through_its_legs(self, server: ScriptedServer) -> None:
+        whole = events({"type": "done"}, {"type": "finished"}, {"type": "text"}, {"type": "finished"})
+        second = whole.index(b"id: 3")
+        server.script(Reply(whole, headers=SSE, cut=second), Reply(whole[second:], headers=SSE))
+        async with SkillsClient(server.options()) as client:
+            assert [event.seq async for event in client.agents.events("01A")] == [1, 2, 3, 4]
+        assert server.asked[1].headers["last-event-id"] == "2"
+
     async def test_to_wait_is_to_hear_the_end_and_to_ask_what_came_of_it(
         self, server: ScriptedServer
     ) -> None:
