@@ -38,6 +38,7 @@ LISTS = {
     ("GET", "/v1/capabilities"),
     ("GET", "/v1/skills"),
     ("GET", "/v1/tools"),
+    ("GET", "/v1/agents/runs"),
 }
 """What a foreign tenant may read, and must find nothing of another in."""
 
