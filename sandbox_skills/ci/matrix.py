@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from itertools import product
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sandbox_skills.ci.yaml_tree import Tree
 
@@ -39,6 +40,7 @@ def expand(case: Mapping[str, Tree]) -> list[dict[str, Tree]]:
     for name in dict.fromkeys(name for row in rows for name in row):
         if name not in used:
             raise MatrixError(f"{{{{{name}}}}} stands nowhere in the case", "matrix")
+    _check_size(template, rows)
     return [_filled_case(template, row) for row in rows]
 
 
@@ -78,6 +80,18 @@ def _listed(rows: list[Tree]) -> Iterator[Mapping[str, Tree]]:
             raise MatrixError(f"has not the names of the rows above: {told}", "matrix", index)
         names = set(row)
         yield row
+
+
+MAX_FILLED = 8 * 1024 * 1024
+"""Characters of all rows together: sixteen times what a whole file may have, and little memory."""
+
+
+def _check_size(template: Tree, rows: Sequence[Mapping[str, Tree]]) -> None:
+    """Refuses what a few lines would blow up to gigabytes, before any of it is made."""
+    stands = Counter(_placeholders(template))
+    size = sum(len(str(row[name])) * stands[name] for row in rows for name in row)
+    if size > MAX_FILLED:
+        raise MatrixError(f"fills in {size:,} characters, more than {MAX_FILLED:,}", "matrix")
 
 
 def _check_number(rows: int) -> None:

@@ -170,6 +170,11 @@ class TestMatrix:
         (placed,) = read("cases:\n- {name: a, run: 'echo {{x}}'}").cases
         assert placed.case.run == "echo {{x}}"
 
+    def test_a_few_lines_do_not_become_gigabytes(self) -> None:
+        text = "{{n}}" * 10_000
+        (complaint,) = told(f'cases:\n- {{name: a, matrix: {{n: ["{"x" * 10_000}"]}}, run: "{text}"}}')
+        assert complaint.endswith("cases.0.matrix: fills in 100,000,000 characters, more than 8,388,608")
+
     def test_rows_have_an_end(self) -> None:
         values = ", ".join(map(str, range(40)))
         text = f"cases:\n- {{name: a, run: '{{{{x}}}}{{{{y}}}}', matrix: {{x: [{values}], y: [{values}]}}}}"
