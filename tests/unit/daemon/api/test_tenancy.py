@@ -54,7 +54,7 @@ MAKES = {
 
 BODIES: dict[str, dict[str, Any]] = {
     "/extend": {"seconds": 5},
-    "/approvals": {"call_id": "x", "decision": "allow"},
+    "/approvals": {"call_id": "x", "decision": "approve"},
 }
 
 
