@@ -22,6 +22,7 @@ def filled(path: str) -> str:
         path.replace("{run_id}", "01JDZ6V7Z3M9QHTR4W8YB2C5KD")
         .replace("{tenant_id}", "x")
         .replace("{session_id}", "x")
+        .replace("{talk_id}", "01JDZ6V7Z3M9QHTR4W8YB2C5KE")
     )
 
 
