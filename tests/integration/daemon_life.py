@@ -23,6 +23,7 @@ from sandbox_skills.daemon.dispatch.base import Accepted, Node
 from sandbox_skills.daemon.dispatch.bell import Bell
 from sandbox_skills.daemon.dispatch.sql_nodes import SqlNodeRegistry
 from sandbox_skills.daemon.dispatch.sql_queue import SqlRunQueue
+from sandbox_skills.daemon.truth.agents import Agents
 from sandbox_skills.daemon.truth.audit import AuditTrail, Deed
 from sandbox_skills.daemon.truth.changes import Boundary, Change
 from sandbox_skills.daemon.truth.database import opened_database
@@ -72,6 +73,7 @@ class Life:
         self.tell("tenant", id=tenant.id)
         await self._govern(tenant)
         await self._skills(tenant)
+        await self._agents(tenant)
         await self._work(tenant)
         await self._sessions(tenant)
         await self._end(tenant)
@@ -93,6 +95,12 @@ class Life:
         await self.database.write(Change.SKILL_ADD, add)
         delete = partial(delete_version, name="greeter", version=1, tenant_id=tenant.id, now=now)
         await self.database.write(Change.SKILL_DELETE, delete)
+
+    async def _agents(self, tenant: Tenant) -> None:
+        agents = Agents(self.database)
+        made = await agents.create({"model": "m"}, "hello", tenant_id=tenant.id, actor="test")
+        self.tell("agent", id=made.id)
+        await agents.say(made.id, "more")
 
     async def _submit(self, tenant: Tenant, key: str) -> str:
         new = NewRun(tenant.id, {"argv": [key]}, idempotency=IdempotencyKey(key, "body"))

@@ -20,6 +20,7 @@ from sandbox_skills.daemon.dispatch.sql_events import SqlEventLog
 from sandbox_skills.daemon.dispatch.sql_nodes import SqlNodeRegistry
 from sandbox_skills.daemon.dispatch.sql_queue import SqlRunQueue
 from sandbox_skills.daemon.errors import KeyInvalidError
+from sandbox_skills.daemon.truth.agents import Agents
 from sandbox_skills.daemon.truth.audit import AuditTrail
 from sandbox_skills.daemon.truth.changes import Boundary, Change
 from sandbox_skills.daemon.truth.database import opened_database
@@ -107,6 +108,8 @@ async def check_told(folder: Path, database: Database) -> None:
         assert fact["seq"] <= runs[fact["run"]].event_last
     tenants = {tenant.id for tenant in await Tenants(database).list()}
     assert {fact["id"] for fact in told(folder, "tenant")} <= tenants
+    for fact in told(folder, "agent"):
+        await Agents(database).get(fact["id"])
     sessions = {one.id for one in await Sessions(database).list(tenant_id=None)}
     assert {fact["id"] for fact in told(folder, "session")} <= sessions
 
