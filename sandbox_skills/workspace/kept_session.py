@@ -161,7 +161,8 @@ class KeptSession:
                     return
                 self._changed.clear()
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._changed.wait(), left)
+                    async with asyncio.timeout(left):
+                        await self._changed.wait()
 
     @property
     def at_rest(self) -> bool:

@@ -51,7 +51,8 @@ class AgentEvents:
         while not self._over.is_set():
             await self._arrived.wait()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._over.wait(), GATHER_SECONDS)
+                async with asyncio.timeout(GATHER_SECONDS):
+                    await self._over.wait()
             while not self._over.is_set() and (events := self._taken()):
                 await self._append(events)
 

@@ -45,7 +45,8 @@ class OutputEvents:
         while not self._over.is_set():
             await self.voice.arrived()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._over.wait(), GATHER_SECONDS)
+                async with asyncio.timeout(GATHER_SECONDS):
+                    await self._over.wait()
             while not self._over.is_set() and (events := self._taken()):
                 await self._append(events)
 

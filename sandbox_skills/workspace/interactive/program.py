@@ -215,7 +215,8 @@ class InteractiveProgram(Generic[T]):
             self._process.signal("TERM")
             try:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._over.wait(), KILL_SECONDS)
+                    async with asyncio.timeout(KILL_SECONDS):
+                        await self._over.wait()
             finally:
                 self._process.kill()
         await asyncio.wait([self._end])
@@ -239,7 +240,8 @@ class InteractiveProgram(Generic[T]):
                 return
             self._changed.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), left)
+                async with asyncio.timeout(left):
+                    await self._changed.wait()
 
 
 def _with_terminal(command: Command, tty: TerminalSize | None) -> Command:
