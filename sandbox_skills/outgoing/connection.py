@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from sandbox_skills.errors import SettingsError
 from sandbox_skills.outgoing.unpacking import ACCEPTED, unpacked
 
 if TYPE_CHECKING:
@@ -32,7 +33,9 @@ def keyed_client(
     """Returns a client whose key goes to the host of `base_url` alone; headers with an empty value are left out.
 
     `connect_seconds` is the longest wait for a connection, `idle_seconds` that between two pieces of an answer.
+    Raises SettingsError for a key, or another value, that no header may have.
     """
+    _check_values(headers)
     return httpx.AsyncClient(
         base_url=base_url.rstrip("/") + "/",
         headers={name: value for name, value in {**_OWN_HEADERS, **headers}.items() if value},
@@ -44,6 +47,16 @@ def keyed_client(
         verify=urlsplit(base_url).scheme != "http",
         proxy=proxy,
     )
+
+
+def _check_values(headers: Mapping[str, str]) -> None:
+    # Not shown: one of them is the key. What the HTTP library says of it shows all of it.
+    for name, value in headers.items():
+        if not (value.isascii() and value.isprintable()):
+            raise SettingsError(
+                f"{name}: a request's header cannot have such characters",
+                hint="set the key as it was given; a placeholder has dots, and a file's key may end with its line",
+            )
 
 
 def chunks_of(response: httpx.Response) -> aclosing[AsyncGenerator[bytes]]:

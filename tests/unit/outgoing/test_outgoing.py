@@ -88,3 +88,12 @@ def test_a_client_with_a_key_follows_nobody_and_asks_the_environment_nothing() -
     assert str(client.base_url) == "http://127.0.0.1:1/api/"
     assert client.headers["a"] == "b"
     assert "empty" not in client.headers
+
+
+@pytest.mark.parametrize("key", ["ssk_…", "a\nb", "a\r\nX-Other: 1", "a\x00b", "a\x7fb"])
+def test_a_key_that_no_header_can_carry_is_refused_and_not_shown(key: str) -> None:
+    with pytest.raises(SettingsError, match="Authorization: a request's header cannot") as caught:
+        keyed_client(
+            "http://127.0.0.1", {"Authorization": f"Bearer {key}"}, connect_seconds=1, idle_seconds=1
+        )
+    assert "ssk" not in str(caught.value)

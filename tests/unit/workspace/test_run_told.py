@@ -33,7 +33,7 @@ from sandbox_skills.workspace.outputs import DirectorySink
 from sandbox_skills.workspace.staging import SkillStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
 
     from sandbox_skills.telemetry import AuditEvent
@@ -250,10 +250,24 @@ async def test_the_host_needs_half_a_millisecond_for_a_warm_run_that_is_written_
     manager: WorkspaceManager, skill: Path, tmp_path: Path
 ) -> None:
     manager.services = Services(audit=AuditFile(tmp_path / "audit" / "runs.jsonl"))
-    samples: list[float] = []
+    runs: list[float] = []
+    yardsticks: list[float] = []
     for _ in range(300):
-        started = time.process_time()
-        await manager.run(skill, TRUE, tenant="t")
-        samples.append(time.process_time() - started)
-    # The best ones, in processor time: others use its caches too. 0.45 ms is the median on a quiet machine.
-    assert statistics.quantiles(samples, n=10)[0] < 0.0015
+        yardsticks.append(await processor_seconds(twenty_tasks))
+        runs.append(await processor_seconds(lambda: manager.run(skill, TRUE, tenant="t")))
+    # The best ones, in processor time, beside work of the same kind: others use its caches too.
+    run, yardstick = (statistics.quantiles(samples, n=10)[0] for samples in (runs, yardsticks))
+    print(f"{run * 1000:.2f} ms, {run / yardstick:.1f} times twenty tasks")
+    # 0.45 ms on a quiet machine, which is 3 to 4 times; 6 where two more programs wanted the processors.
+    assert run < 10 * yardstick
+
+
+async def processor_seconds(work: Callable[[], Awaitable[object]]) -> float:
+    started = time.process_time()
+    await work()
+    return time.process_time() - started
+
+
+async def twenty_tasks() -> None:
+    for _ in range(20):
+        await asyncio.create_task(asyncio.sleep(0))
