@@ -24,6 +24,9 @@ MEMORY_GROWTH, MEMORY_SLACK = 1.10, 16 * MIB
 FD_SLACK = 24
 """Descriptors that come and go with the work of eight tenants."""
 
+LEAST = 5
+"""Samples of a life that has warmed up: of fewer nothing can be said, which is no pass."""
+
 SHOWN = 10
 
 
@@ -83,6 +86,8 @@ def _held(samples: Sequence[Sample]) -> Iterator[tuple[str, str]]:
 
 
 def _growth(samples: Sequence[Sample]) -> Iterator[str]:
+    if len(_warm(samples)) < LEAST:
+        yield f"nothing can be said of memory and descriptors: {len(samples)} samples"
     bounds = {"memory in MiB": (MEMORY_GROWTH, MEMORY_SLACK // MIB), "descriptors": (1.0, FD_SLACK)}
     for name, early, late in _compared(samples):
         factor, slack = bounds[name]
@@ -92,7 +97,7 @@ def _growth(samples: Sequence[Sample]) -> Iterator[str]:
 
 def _compared(samples: Sequence[Sample]) -> Iterator[tuple[str, int, int]]:
     """Yields what the last life of the process held early and late, medians of a fifth of its samples each."""
-    warm = [one for one in samples if one.seconds >= WARM * samples[-1].seconds]
+    warm = _warm(samples)
     if not warm:
         return
     part = max(1, len(warm) // 5)
@@ -103,6 +108,10 @@ def _compared(samples: Sequence[Sample]) -> Iterator[tuple[str, int, int]]:
         _middle([one.rss // MIB for one in late]),
     )
     yield "descriptors", _middle([one.fds for one in early]), _middle([one.fds for one in late])
+
+
+def _warm(samples: Sequence[Sample]) -> Sequence[Sample]:
+    return [one for one in samples if one.seconds >= WARM * samples[-1].seconds]
 
 
 def _middle(values: Sequence[int]) -> int:
