@@ -31,10 +31,14 @@ def _failures(expected: Expect, seen: Observed, snapshots: Mapping[str, str | No
     )
     for name, wanted, data, truncated in streams:
         if wanted is not None:
-            if truncated and (wanted.equals or wanted.snapshot):
-                yield Failure(name, f"{name} was cut after {len(data):,} bytes (limits.{name}_bytes)")
-            yield from check_text(name, wanted, data.decode(errors="backslashreplace"), snapshots)
+            failures = tuple(check_text(name, wanted, data.decode(errors="backslashreplace"), snapshots))
+            # What a text must not have may be in what was cut.
+            if truncated and (failures or wanted.is_of_all):
+                yield _cut(name, data)
+            yield from failures
     if expected.json_value is not None:
+        if outcome.stdout_truncated and expected.stdout is None:
+            yield _cut("stdout", outcome.stdout)
         yield from check_json("stdout", expected.json_value, outcome.stdout.decode(errors="replace"))
     yield from check_files(expected, seen, snapshots)
     if expected.max_seconds is not None and outcome.wall_seconds > expected.max_seconds:
@@ -42,6 +46,10 @@ def _failures(expected: Expect, seen: Observed, snapshots: Mapping[str, str | No
         yield Failure("max_seconds", told)
     if expected.behaviour is not None:
         yield from _check_behaviour(expected.behaviour, seen.behaviour)
+
+
+def _cut(name: str, data: bytes) -> Failure:
+    return Failure(name, f"{name} was cut after {len(data):,} bytes (limits.{name}_bytes)")
 
 
 def _check_ending(expected: Expect, seen: Observed) -> Iterator[Failure]:

@@ -82,6 +82,11 @@ class TextExpectation(Strict):
     snapshot: str | None = Field(default=None, pattern=r"^[\w][\w.-]{0,99}$")
 
     @property
+    def is_of_all(self) -> bool:
+        """Whether it says something of the whole text, so that a part of it shows nothing."""
+        return self.equals is not None or self.snapshot is not None or self.absent is not None
+
+    @property
     def has_regex(self) -> bool:
         """Whether looking takes as long as an author's regular expression wants."""
         return bool(self.regex or (self.absent and self.absent.regex))

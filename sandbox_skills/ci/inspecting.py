@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,6 @@ from sandbox_skills.ci.declared import Declared
 from sandbox_skills.ci.inspection import InspectedRun, Inspection, inspection
 from sandbox_skills.ci.named_variables import named_variables
 from sandbox_skills.ci.smoke import scripts_of, started_scripts
-from sandbox_skills.ci.syntax import kind_of
 from sandbox_skills.errors import CommandError, RequestError
 from sandbox_skills.workspace.manager import Argv, RunRequest, Script, Shell
 
@@ -34,10 +34,18 @@ MAX_TEXT = 512 * 1024
 """Bytes of a file that are looked at: what SKILL.md and scripts have, with room."""
 
 
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """What is to be run, and how many scripts are left out as there are too many."""
+
+    these: tuple[Invocation, ...]
+    left_out: int = 0
+
+
 async def inspect_skill(
     manager: WorkspaceManager,
     spec: SkillSpec,
-    commands: Sequence[Invocation],
+    commands: Commands,
     limits: Limits,
     *,
     tenant: str,
@@ -46,17 +54,17 @@ async def inspect_skill(
     """Runs each command once and returns the report. Raises RequestError before anything is started, EngineError."""
     folder = await to_thread.run_sync(Path(spec.dir).resolve)
     runs: list[InspectedRun] = []
-    for command in commands:
+    for command in commands.these:
         text = command_text(command)
         say(text)
         request = RunRequest(command, skill_name=spec.name, limits=limits, record=EVERYTHING)
         result = await manager.run(folder, request, tenant=tenant)
         runs.append(InspectedRun(text, result.outcome))
     declared, variables = await to_thread.run_sync(_told, spec)
-    return inspection(spec.name, declared, runs, variables)
+    return inspection(spec.name, declared, runs, variables, left_out=commands.left_out)
 
 
-def commands_of(spec: SkillSpec, argv: Sequence[str], command: str | None) -> tuple[Invocation, ...]:
+def commands_of(spec: SkillSpec, argv: Sequence[str], command: str | None) -> Commands:
     """Returns what is to be run: what was given, else every script that is meant to be started, with `--help`.
 
     Raises CommandError where there is neither. Blocking: looks at the skill's files.
@@ -64,15 +72,16 @@ def commands_of(spec: SkillSpec, argv: Sequence[str], command: str | None) -> tu
     if command is not None:
         if argv:
             raise CommandError("give either --command or a command after --, not both")
-        return (Shell(command),)
+        return Commands((Shell(command),))
     if argv:
-        return (Argv(tuple(argv)),)
-    scripts = started_scripts(spec)[:MAX_STARTED]
+        return Commands((Argv(tuple(argv)),))
+    scripts = started_scripts(spec)
     if not scripts:
         raise CommandError(
             "the skill has no script to start", hint="name a command: sandbox-skills inspect SKILL -- COMMAND"
         )
-    return tuple(Script(str(path), ("--help",)) for path in scripts)
+    these = tuple(Script(str(path), ("--help",)) for path in scripts[:MAX_STARTED])
+    return Commands(these, len(scripts) - len(these))
 
 
 def command_text(command: Invocation) -> str:
@@ -91,8 +100,8 @@ def _told(spec: SkillSpec) -> tuple[Declared, Mapping[str, str]]:
     texts = [_text(spec, Path(spec.path).name), _text(spec, "tools.json")]
     declared = Declared("\n".join(texts), spec.compatibility or "", spec.allowed_tool_tokens)
     places: dict[str, list[str]] = {}
-    for path in scripts_of(spec):
-        for name in named_variables(kind_of(path), _text(spec, str(path))):
+    for path, kind in scripts_of(spec).items():
+        for name in named_variables(kind, _text(spec, str(path))):
             places.setdefault(name, []).append(str(path))
     return declared, {name: ", ".join(paths[:3]) for name, paths in sorted(places.items())}
 

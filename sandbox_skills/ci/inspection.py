@@ -30,9 +30,11 @@ _STAGED = re.compile(rf"{SKILLS}/[0-9a-f]{{16,64}}(?=/|$)")
 UNSEEN = (
     "what a program did not come to: other arguments, inputs or a network that answers may lead elsewhere",
     "the name behind an address, where a program asks for it in a way of its own; only the question over UDP is read",
+    "the port of a host whose name was only looked up: nothing answers here, so nothing connects",
     "sockets of a kind that the sandbox refuses (raw, packet): the refusal comes before the recorder",
     "what a program does to hide: it can tell that it is watched, and change an address while the kernel reads it",
     "reads of programs and libraries below /usr, and of the skill's own folder, which are left out",
+    "memory of all processes together: what is told is that of the largest",
     "variables by any name that is not written in a script",
 )
 """What the report cannot know."""
@@ -82,12 +84,16 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """The whole report. `lost` counts by kind what a recording had no room for."""
+    """The whole report.
+
+    `lost` counts by kind what a recording had no room for, `left_out` the scripts that were too many to be started.
+    """
 
     skill: str
     runs: tuple[InspectedRun, ...]
     findings: tuple[Finding, ...]
     lost: Mapping[str, int]
+    left_out: int = 0
 
     @property
     def surprises(self) -> int:
@@ -102,12 +108,18 @@ class Inspection:
             "findings": [one.as_dict() for one in self.findings],
             "surprises": self.surprises,
             "lost": dict(self.lost),
+            "left_out": self.left_out,
             "unseen": list(UNSEEN),
         }
 
 
 def inspection(
-    skill: str, declared: Declared, runs: Sequence[InspectedRun], variables: Mapping[str, str]
+    skill: str,
+    declared: Declared,
+    runs: Sequence[InspectedRun],
+    variables: Mapping[str, str],
+    *,
+    left_out: int = 0,
 ) -> Inspection:
     """Returns the report; `variables` has those that scripts name, with the scripts."""
     lost: dict[str, int] = {}
@@ -115,7 +127,7 @@ def inspection(
         for kind, count in one.lost.items():
             lost[kind] = lost.get(kind, 0) + count
     findings = (*_network(declared, runs), *_events(declared, runs), *_variables(declared, variables))
-    return Inspection(skill, tuple(runs), findings, lost)
+    return Inspection(skill, tuple(runs), findings, lost, left_out)
 
 
 def recordings(runs: Sequence[InspectedRun]) -> tuple[Recording, ...]:

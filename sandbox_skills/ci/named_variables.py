@@ -14,6 +14,8 @@ _PYTHON = re.compile(
     rf"(?:environb?(?:\.\w{{1,20}})?\s{{0,9}}[\[(]|getenvb?\s{{0,9}}\()\s{{0,9}}b?[\"']{_NAME}[\"']"
 )
 _NODE = re.compile(rf"\benv(?:\.get\(\s{{0,9}}|\[\s{{0,9}})[\"'`]{_NAME}[\"'`]|process\.env\??\.{_NAME}")
+_NODE_TAKEN = re.compile(r"\{([^{}]{0,1000})\}\s{0,9}=\s{0,9}(?:process|Bun)\.env\b(?!\s{0,9}[.\[?])")
+_NODE_NAME = re.compile(rf"(?:^|,)\s{{0,99}}{_NAME}")
 _SHELL = re.compile(r"\$\{?!?#?([A-Z_][A-Z0-9_]{0,99})")
 _ASSIGNED = re.compile(
     r"(?:^|[\s;&|(])(?:for\s{1,9})?([A-Z_][A-Z0-9_]{0,99})(?:=|\+=|\s{1,9}in\b)", re.MULTILINE
@@ -27,7 +29,8 @@ def named_variables(kind: str, text: str) -> tuple[str, ...]:
         found = _PYTHON.findall(text)
     elif kind in {"node", "types"}:
         found = [first or second for first, second in _NODE.findall(text) if first != "get"]
-    elif kind == "bash":
+        found += [name for names in _NODE_TAKEN.findall(text) for name in _NODE_NAME.findall(names)]
+    elif kind in {"bash", "sh"}:
         own = {*_ASSIGNED.findall(text), *(name for line in _READ.findall(text) for name in line.split())}
         found = [name for name in _SHELL.findall(text) if name not in own]
     else:

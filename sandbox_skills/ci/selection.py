@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from sandbox_skills.errors import InputError
+from sandbox_skills.settings import outside_of_git_hooks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,6 +77,8 @@ def _git(folder: Path, *words: str) -> str:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=GIT_SECONDS,
+            # In a hook Git names the repository of the commit, and would take each folder for the top of it.
+            env=outside_of_git_hooks(),
             check=False,
         )
     except FileNotFoundError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -14,16 +15,17 @@ from sandbox_skills.ci.expect import BehaviourExpectation, Expect, TextExpectati
 from sandbox_skills.ci.observed import Failure
 from sandbox_skills.ci.references import missing_files
 from sandbox_skills.ci.suite import Case, CaseLimits
-from sandbox_skills.ci.syntax import MAX_SCRIPTS, SECONDS, kind_of, syntax_command
+from sandbox_skills.ci.syntax import MAX_SCRIPTS, SECONDS, kind_by_shebang, kind_of, syntax_command
 from sandbox_skills.ci.trial import SMOKE, Looked, Sandboxed, Skipped, Trial
 from sandbox_skills.errors import RequestError
 from sandbox_skills.install.validate import validate
+from sandbox_skills.workspace.interpreters import read_head
 from sandbox_skills.workspace.manager import Script
 from sandbox_skills.workspace.paths import open_root
 from sandbox_skills.workspace.skill_tree import StageLimits, scan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from sandbox_skills.catalog import SkillSpec
     from sandbox_skills.ci.suite import CheckName, SmokeChoice
@@ -103,20 +105,31 @@ def _tool_faults(spec: SkillSpec) -> tuple[Failure, ...]:
     )
 
 
-def scripts_of(spec: SkillSpec) -> list[PurePosixPath]:
-    """Returns the scripts of a skill by their endings; none where it cannot be staged, which `valid` tells."""
+def scripts_of(spec: SkillSpec) -> dict[PurePosixPath, str]:
+    """Returns the scripts of a skill with the language of each, by its ending or the first line of what has none.
+
+    None where the skill cannot be staged, which `valid` tells.
+    """
     try:
         with open_root(Path(spec.dir).resolve()) as root_fd:
             entries = scan(root_fd, StageLimits()).entries
     except (RequestError, OSError):
-        return []
-    files = (entry.path for entry in entries if entry.kind == "file")
-    return [path for path in files if kind_of(path) and not _NO_SCRIPTS.intersection(path.parts)][
-        :MAX_SCRIPTS
-    ]
+        return {}
+    files = [entry.path for entry in entries if entry.kind == "file"]
+    kinds = ((path, _kind(spec, path)) for path in files if not _NO_SCRIPTS.intersection(path.parts))
+    return dict(islice(((path, kind) for path, kind in kinds if kind), MAX_SCRIPTS))
 
 
-def _syntax(scripts: list[PurePosixPath]) -> Sandboxed:
+def _kind(spec: SkillSpec, path: PurePosixPath) -> str:
+    if path.suffix:
+        return kind_of(path)
+    try:
+        return kind_by_shebang(read_head(Path(spec.dir).resolve(), str(path)))
+    except (RequestError, OSError):
+        return ""
+
+
+def _syntax(scripts: Mapping[PurePosixPath, str]) -> Sandboxed:
     # The difference to nothing is one line for each script that cannot be read.
     expected = Expect(exit=0, stderr=TextExpectation(equals=""))
     case = Case(name="syntax", run="-", limits=CaseLimits(wall_seconds=SECONDS), expect=expected)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sandbox_skills.workspace.interpreters import EXTENSIONS
+from sandbox_skills.workspace.interpreters import EXTENSIONS, shebang_program
 from sandbox_skills.workspace.manager import Argv
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
     from pathlib import PurePosixPath
 
 MAX_SCRIPTS = 300
@@ -24,6 +24,7 @@ STRIP = "const m = require('node:module'), f = require('node:fs');" \
     "m.stripTypeScriptTypes(f.readFileSync(process.argv[1], 'utf8'))"
 CHECKS = {
     "bash": ["bash", "-n"],
+    "sh": ["sh", "-n"],
     "node": ["node", "--check"],
     "types": ["node", "--no-warnings", "-e", STRIP],
     "perl": ["perl", "-c"],
@@ -55,6 +56,7 @@ sys.exit(any(faults.values()))
 
 _TYPED = frozenset({".ts", ".mts", ".cts"})
 _UNREAD = frozenset({".pyz"})
+_READ = frozenset({"python3", "bash", "sh", "node", "perl"})
 
 
 def kind_of(path: PurePosixPath) -> str:
@@ -65,7 +67,13 @@ def kind_of(path: PurePosixPath) -> str:
     return "types" if suffix in _TYPED else EXTENSIONS.get(suffix, "")
 
 
-def syntax_command(scripts: Iterable[PurePosixPath]) -> Argv:
+def kind_by_shebang(head: bytes) -> str:
+    """Returns the same for a script without an ending, by its first line."""
+    program = shebang_program(head) or ""
+    return program if program in _READ else ""
+
+
+def syntax_command(scripts: Mapping[PurePosixPath, str]) -> Argv:
     """Returns the command that ends with 0 where every script can be read, and tells the others on stderr."""
-    words = [word for path in scripts for word in (kind_of(path), f"./{path}")]
+    words = [word for path, kind in scripts.items() for word in (kind, f"./{path}")]
     return Argv(("python3", "-I", "-c", DRIVER, *words))

@@ -13,7 +13,7 @@ from sandbox_skills.ci.inspection import UNSEEN
 from sandbox_skills.cli.event_loop import run_async
 from sandbox_skills.cli.request import limits
 from sandbox_skills.cli.skills import find_skill
-from sandbox_skills.cli.terminal import err, out, print_json, working
+from sandbox_skills.cli.terminal import NOTES, err, out, print_json, working
 from sandbox_skills.cli.text import counted, harmless_line
 from sandbox_skills.errors import SkillNotFoundError
 from sandbox_skills.settings import current_directory
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from sandbox_skills.catalog import SkillSpec
+    from sandbox_skills.ci.inspecting import Commands
     from sandbox_skills.ci.inspection import Finding, Inspection
     from sandbox_skills.cli.options import GlobalOptions
     from sandbox_skills.settings import Settings
     from sandbox_skills.spec import Limits
-    from sandbox_skills.workspace.manager import Invocation
 
 SHOWN = 40
 """Findings of one kind on a terminal; --json has all."""
@@ -55,6 +55,8 @@ def inspect(
     settings = options.settings()
     spec = _skill(settings, skill)
     commands = commands_of(spec, argv, command)
+    if settings.engine in NOTES and not options.as_json:
+        err.print(f"engine {settings.engine}: {NOTES[settings.engine]}")
     report = run_async(_inspect(settings, spec, commands, limits(settings, timeout)))
     if options.as_json:
         print_json(report.as_dict())
@@ -63,9 +65,7 @@ def inspect(
     return 0
 
 
-async def _inspect(
-    settings: Settings, spec: SkillSpec, commands: Sequence[Invocation], most: Limits
-) -> Inspection:
+async def _inspect(settings: Settings, spec: SkillSpec, commands: Commands, most: Limits) -> Inspection:
     with working("starting a sandbox") as progress:
         async with opened(settings, pooled=False) as live:
             return await inspect_skill(
@@ -121,5 +121,7 @@ def _end(report: Inspection) -> Iterator[str]:
     yield counted(report.surprises, "surprise")
     for kind, count in report.lost.items():
         yield f"{kind}: {count} more than there was room for"
+    if report.left_out:
+        yield f"{counted(report.left_out, 'script')} more than are started: name each as a command"
     yield "not to be seen here:"
     yield from (f"  {line}" for line in UNSEEN)

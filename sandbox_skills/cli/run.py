@@ -17,7 +17,7 @@ from sandbox_skills.cli.report import EVERY_OUTPUT, report, unmatched_patterns
 from sandbox_skills.cli.request import environment, input_of, invocation, limits, output_directory
 from sandbox_skills.cli.server.target import server_options
 from sandbox_skills.cli.skills import find_skill, near, trust_of
-from sandbox_skills.cli.terminal import err, print_json, working
+from sandbox_skills.cli.terminal import NOTES, err, print_json, working
 from sandbox_skills.cli.text import harmless_line
 from sandbox_skills.errors import CommandError, ScriptNotFoundError
 from sandbox_skills.spec import LOCAL_TENANT, exit_code
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from sandbox_skills.settings import Settings
     from sandbox_skills.workspace.manager import RunResult
 
-
-NOTES = {"fake": "nothing is run", "local": "nothing is isolated"}
-"""What is said of an engine that is no sandbox."""
 
 SHOWN_SCRIPTS = 12
 """Scripts that a hint names: what fits in two lines."""

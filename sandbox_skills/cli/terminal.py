@@ -24,6 +24,10 @@ MAX_PROGRESS = 200
 """Characters beside a spinner: a line of any terminal, and a redraw costs the more the longer it is."""
 
 
+NOTES = {"fake": "nothing is run", "local": "nothing is isolated"}
+"""What is said of an engine that is no sandbox."""
+
+
 class _Console(Console):
     def on_broken_pipe(self) -> None:
         raise OutputClosedError

@@ -21,7 +21,7 @@ from sandbox_skills.ci.selection import changed_skills, chosen, parse_shard, sha
 from sandbox_skills.ci.trial import Sandboxed
 from sandbox_skills.cli.event_loop import run_async
 from sandbox_skills.cli.exits import FAILED, SANDBOX_FAILED
-from sandbox_skills.cli.terminal import err, print_json
+from sandbox_skills.cli.terminal import NOTES, err, print_json
 from sandbox_skills.cli.testing_view import view_of
 from sandbox_skills.cli.text import harmless_line
 from sandbox_skills.cli.validate import write_sarif
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from sandbox_skills.cli.options import GlobalOptions
     from sandbox_skills.cli.testing_view import View
     from sandbox_skills.settings import Settings
-
-NOTES = {"fake": "nothing is run", "local": "nothing is isolated"}
-"""What is said of an engine that is no sandbox."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +121,8 @@ def _paths(settings: Settings, named: Sequence[Path]) -> list[Path]:
 
 def _check_targets(wanted: RunTestsOptions) -> None:
     """Refuses reports that could not be written, before anything is run."""
-    for option, file in (("--junit", wanted.junit), ("--sarif", wanted.sarif), ("--summary", wanted.summary)):
+    summary = ("--summary", wanted.summary) if wanted.summary else ("GITHUB_STEP_SUMMARY", job_summary_file())
+    for option, file in (("--junit", wanted.junit), ("--sarif", wanted.sarif), summary):
         if file is not None and (file.is_dir() or not file.absolute().parent.is_dir()):
             raise InputError(f"{option} {file}: a file cannot be written there", hint="make its folder first")
     if wanted.artifacts is not None:

@@ -16,6 +16,7 @@ from sandbox_skills.ci.results import STATUSES
 from sandbox_skills.cli.streams import OutputClosedError
 from sandbox_skills.cli.terminal import err, out
 from sandbox_skills.cli.text import aligned, harmless_json, harmless_line
+from sandbox_skills.settings import is_ci
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,10 +51,14 @@ class View(AbstractContextManager["View"], Protocol):
 
 
 def view_of(total: int, *, as_json: bool) -> View:
-    """Returns JSON lines where a program reads, a bar and failures on a terminal, else one line for each result."""
+    """Returns JSON lines where a program reads, a bar and failures on a terminal, else one line for each result.
+
+    A log of a CI system is no terminal, though it may have colours.
+    """
     if as_json:
         return _JsonView()
-    return _BarView(total) if err.is_terminal and out.is_terminal else _LineView()
+    watched = err.is_terminal and out.is_terminal and sys.stderr.isatty() and not is_ci()
+    return _BarView(total) if watched else _LineView()
 
 
 class _Unentered:

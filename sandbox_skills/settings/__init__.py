@@ -10,7 +10,9 @@ from sandbox_skills.settings.docker_connection import docker_connection
 from sandbox_skills.settings.environment import (
     caller_environment,
     current_directory,
+    is_ci,
     job_summary_file,
+    outside_of_git_hooks,
     read_env_file,
 )
 from sandbox_skills.settings.load import load_settings
@@ -25,8 +27,10 @@ __all__ = [
     "current_directory",
     "default_data_dir",
     "docker_connection",
+    "is_ci",
     "job_summary_file",
     "load_settings",
+    "outside_of_git_hooks",
     "read_env_file",
     "secret_values",
     "setting_names",

@@ -40,6 +40,23 @@ def job_summary_file(environ: Mapping[str, str] | None = None) -> Path | None:
     return Path(name) if name else None
 
 
+def outside_of_git_hooks(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Returns the variables without those that tell Git which repository it is in, as a hook has them."""
+    variables = process_environment(environ)
+    return {name: value for name, value in variables.items() if name not in _OF_ONE_REPOSITORY}
+
+
+_OF_ONE_REPOSITORY = frozenset({
+    "GIT_COMMON_DIR", "GIT_DIR", "GIT_INDEX_FILE", "GIT_NAMESPACE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX",
+    "GIT_WORK_TREE", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+})  # fmt: skip
+
+
+def is_ci(environ: Mapping[str, str] | None = None) -> bool:
+    """Tells whether this is a job of a CI system, by the variable that all of them set."""
+    return process_environment(environ).get("CI", "").casefold() not in {"", "0", "false"}
+
+
 def caller_environment(names: Iterable[str], environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Returns the named variables of the caller's environment; raises InputError for one that is not set."""
     variables = process_environment(environ)

@@ -109,6 +109,12 @@ def _interpreter(path: PurePosixPath, head: bytes) -> tuple[str, ...]:
     return (program, *options) if same else (program,)
 
 
+def shebang_program(head: bytes) -> str | None:
+    """Returns the program of the image that a shebang asks for, None where there is none."""
+    named, _ = _shebang(head)
+    return _program(named)
+
+
 def _why_unknown(named: str, head: bytes) -> str:
     if head.startswith(b"\x7fELF"):
         return "is a compiled program and no script: name its path in a command"

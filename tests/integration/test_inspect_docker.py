@@ -72,6 +72,7 @@ def test_what_a_skill_did_not_say_is_marked(program: Program, sly: Path) -> None
     assert run["cpu_seconds"] > 0
     assert run["max_rss"] > 0
     assert report["unseen"]
+    assert report["left_out"] == 0
 
 
 def test_people_are_told_in_lines_and_a_command_can_be_named(program: Program, sly: Path) -> None:

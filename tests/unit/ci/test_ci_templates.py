@@ -50,13 +50,18 @@ def test_the_action_gives_its_inputs_as_options(tmp_path: Path) -> None:
     program.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "$RUNNER_TEMP/asked"\n', encoding="utf-8")
     program.chmod(0o755)
     step = read("config/ci/github/action.yml")["runs"]["steps"][1]
-    given = {"PATHS": "skills more/skills", "CHANGED_SINCE": "", "SHARD": "2/5; id", "RESULTS": "out here"}
+    given = {
+        "PATHS": "skills\nmore/skills others",
+        "CHANGED_SINCE": "",
+        "SHARD": "2/5; id",
+        "RESULTS": "out here",
+    }
     environ = {"PATH": "/usr/bin:/bin", "RUNNER_TEMP": str(tmp_path), **given}
     subprocess.run(["bash", "-e", "-c", step["run"]], env=environ, cwd=tmp_path, check=True)
     asked = (tmp_path / "asked").read_text(encoding="utf-8").splitlines()
     assert asked[:3] == ["test", "--shard", "2/5; id"]
-    assert asked[-3:] == ["--", "skills", "more/skills"]
-    assert asked[3:-3:2] == ["--junit", "--sarif", "--artifacts"]
+    assert asked[-4:] == ["--", "skills", "more/skills", "others"]
+    assert asked[3:-4:2] == ["--junit", "--sarif", "--artifacts"]
     assert set(given) == set(step["env"])
 
 

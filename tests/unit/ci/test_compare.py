@@ -293,6 +293,15 @@ def test_what_was_cut_is_told_and_not_compared_in_silence() -> None:
         failures("{stdout: {equals: a}}", cut)[0].message
         == "stdout was cut after 1 bytes (limits.stdout_bytes)"
     )
+    told = "stdout was cut after 1 bytes (limits.stdout_bytes)"
+    for text in (
+        "{stdout: {not: {contains: b}}}", "{stdout: {not: {regex: b}}}", "{stdout: {contains: b}}",
+        "{json: {equals: 1}}",
+    ):  # fmt: skip
+        assert failures(text, cut)[0].message == told, text
+    nothing = seen(stdout="", stdout_truncated=True)
+    assert failures('{stdout: {equals: ""}}', nothing)[0].message.startswith("stdout was cut after 0 bytes")
+    assert failures("{stdout: {contains: a}}", cut) == ()
     many = seen(files={"out/a": b""}, limits_hit=frozenset({"collected_files"}))
     told = failures("{files: [{path: out/a}]}", many)[0].message
     assert told == "not every file could be looked at: collected_files reached (collect in the settings)"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sandbox_skills.catalog import load_skill
 from sandbox_skills.ci.declared import (
     Declared,
     host_surprise,
@@ -14,10 +17,14 @@ from sandbox_skills.ci.declared import (
     variable_surprise,
     write_surprise,
 )
+from sandbox_skills.ci.inspecting import MAX_STARTED, commands_of
 from sandbox_skills.ci.inspection import InspectedRun, inspection
 from sandbox_skills.ci.named_variables import named_variables
 from sandbox_skills.recording import Event, Recording
 from sandbox_skills.spec import Exited, Outcome, Stopped
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SAID = Declared("Asks api.example.com by curl, reads /etc/fonts/x and $API_KEY.")
 
@@ -120,12 +127,14 @@ def test_a_variable_is_to_be_expected_where_it_is_named() -> None:
             "process.env.A + process.env['B'] + process.env?.C; const {env} = process; env[`D`]",
             "A B C D",
         ),
+        ("node", "const { A, B: b, C = 'x' } = process.env; const { D } = other", "A B C"),
         ("types", "Deno.env.get('A'); process.env.A; Bun.env[\"B\"]", "A B"),
         (
             "bash",
             'X=1; echo $X ${A:-1} "$B" ${#C} $lower; for I in 1; do echo $I; done; read -r L; echo $L',
             "A B C",
         ),
+        ("sh", "echo $A", "A"),
         ("perl", "$ENV{A}", ""),
     ],
 )
@@ -139,6 +148,18 @@ def test_names_of_variables_are_found_in_scripts(kind: str, text: str, names: st
 )
 def test_any_script_is_read(kind: str, text: str) -> None:
     named_variables(kind, text)
+
+
+def test_scripts_that_are_too_many_to_be_started_are_told(tmp_path: Path) -> None:
+    (tmp_path / "sums/scripts").mkdir(parents=True)
+    (tmp_path / "sums/SKILL.md").write_text("---\nname: sums\ndescription: d\n---\nx\n", encoding="utf-8")
+    for number in range(MAX_STARTED + 3):
+        (tmp_path / f"sums/scripts/s{number}.sh").write_text("", encoding="utf-8")
+    spec = load_skill(tmp_path / "sums").spec
+    assert spec is not None
+    commands = commands_of(spec, (), None)
+    assert (len(commands.these), commands.left_out) == (MAX_STARTED, 3)
+    assert inspection("sums", Declared(""), (), {}, left_out=3).as_dict()["left_out"] == 3
 
 
 def run(*events: Event, **lost: int) -> InspectedRun:

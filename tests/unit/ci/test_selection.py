@@ -96,6 +96,19 @@ class TestChanged:
         assert changed_skills(skills, "HEAD") == []
         assert self.names(changed_skills(skills, "HEAD~1")) == ["changed", "new", "staged"]
 
+    def test_a_hook_of_git_finds_the_same(
+        self, skills: list[FoundSkill], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        other = tmp_path / "other"
+        git(skills[0].folder, "worktree", "add", "-q", str(other))
+        (other / "skills/same/x é.txt").write_text("3", encoding="utf-8")
+        # As Git starts the hooks of a worktree.
+        monkeypatch.setenv("GIT_DIR", str(tmp_path / "repository/.git/worktrees/other"))
+        monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "repository/.git/worktrees/other/index"))
+        assert self.names(changed_skills(find_skills([other / "skills"]), "HEAD")) == ["same"]
+        monkeypatch.setenv("GIT_DIR", ".git")
+        assert self.names(changed_skills(skills, "HEAD")) == ["changed", "new", "staged"]
+
     @pytest.mark.parametrize(
         ("revision", "told"),
         [("no-such", "git says: fatal: bad revision"), ("--output=x", "that is no revision")],

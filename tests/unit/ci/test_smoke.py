@@ -12,7 +12,7 @@ import pytest
 
 from sandbox_skills.catalog import load_skill
 from sandbox_skills.ci.references import missing_files, named_files
-from sandbox_skills.ci.smoke import HELP_SECONDS, broken_trial, smoke_trials
+from sandbox_skills.ci.smoke import HELP_SECONDS, broken_trial, scripts_of, smoke_trials
 from sandbox_skills.ci.suite import SmokeChoice
 from sandbox_skills.ci.syntax import kind_of, syntax_command
 from sandbox_skills.ci.trial import Looked, Sandboxed, Skipped
@@ -147,6 +147,19 @@ class TestSyntax:
         kinds = [kind_of(PurePosixPath(name)) for name in names]
         assert kinds == ["python3", "bash", "node", "types", "perl", "", "", ""]
 
+    def test_without_an_ending_it_is_known_by_the_first_line(self, folder: Path) -> None:
+        heads = {
+            "py": "#!/usr/bin/env -S uv run --script", "node": "#!/usr/bin/env node", "sh": "#!/bin/sh -e",
+            "awk": "#!/usr/bin/awk -f", "text": "Read me", "a.md": "#!/bin/sh",
+        }  # fmt: skip
+        for name, line in heads.items():
+            (folder / "scripts" / name).write_text(f"{line}\n# --help\n", encoding="utf-8")
+        found = {path.name: kind for path, kind in scripts_of(spec_of(folder)).items()}
+        assert found == {"py": "python3", "node": "node", "sh": "sh"}
+        names = list(trials(folder))
+        assert "smoke: scripts/sh --help" in names
+        assert "smoke: scripts/sh starts without the network" in names
+
     def test_python_and_shell_are_read_and_their_faults_told_with_the_line(self, tmp_path: Path) -> None:
         (tmp_path / "good.py").write_text("async def f():\n    await f()\n", encoding="utf-8")
         (tmp_path / "bad.py").write_text("x = 1\ny = = 2\n", encoding="utf-8")
@@ -154,14 +167,16 @@ class TestSyntax:
         (tmp_path / "bad.sh").write_text("if true; then\n", encoding="utf-8")
         (tmp_path / "-good.sh").write_text("echo 1\n", encoding="utf-8")
         (tmp_path / "subprocess.py").write_text("raise SystemExit(9)\n", encoding="utf-8")
+        (tmp_path / "tool").write_text("#!/bin/sh\nif true; then\n", encoding="utf-8")
         paths = [PurePosixPath(path.name) for path in sorted(tmp_path.iterdir())]
-        _, *words = syntax_command(paths).argv
+        kinds = {path: kind_of(path) or "sh" for path in paths}
+        _, *words = syntax_command(kinds).argv
         done = subprocess.run(
             [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False
         )
         assert done.returncode == 1
         assert [line.partition(": ")[0] for line in done.stderr.splitlines() if line.startswith("./")] == [
-            "./bad.py", "./bad.sh", "./nul.py",
+            "./bad.py", "./bad.sh", "./nul.py", "./tool",
         ]  # fmt: skip
         assert "./bad.py: line 2: invalid syntax" in done.stderr
         assert not list(tmp_path.glob("__pycache__"))

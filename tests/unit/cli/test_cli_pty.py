@@ -23,7 +23,7 @@ HIDE_CURSOR = "\x1b[?25l"
 
 
 def on_terminal(
-    program: Program, *arguments: str, columns: int = 80, stdout: BinaryIO | None = None
+    program: Program, *arguments: str, columns: int = 80, stdout: BinaryIO | None = None, **environ: str
 ) -> tuple[int, str]:
     """Returns the exit code and all that the terminal got; stdout may go to a file instead."""
     leader, follower = pty.openpty()
@@ -32,7 +32,7 @@ def on_terminal(
         stdin=follower,
         stdout=stdout or follower,
         stderr=follower,
-        environ={"TERM": "xterm", "COLUMNS": str(columns)},
+        environ={"TERM": "xterm", "COLUMNS": str(columns), **environ},
     )
     os.close(follower)
     shown = bytearray()
@@ -112,12 +112,12 @@ cases:
 """
 
 
-def run_cases(program: Program, folder: Path, *options: str) -> tuple[int, str]:
+def run_cases(program: Program, folder: Path, *options: str, ci: str = "") -> tuple[int, str]:
     (folder / "sums" / "tests").mkdir(parents=True)
     (folder / "sums" / "SKILL.md").write_text("---\nname: sums\ndescription: d\n---\nx\n", encoding="utf-8")
     (folder / "sums" / "tests" / "a.yaml").write_text(CASES, encoding="utf-8")
     chosen = ("--engine", "fake", "test", str(folder / "sums"), "-k", "::case", *options)
-    return on_terminal(program, *chosen, columns=200)
+    return on_terminal(program, *chosen, columns=200, CI=ci)
 
 
 def test_a_terminal_shows_a_bar_while_cases_run_and_then_what_failed(
@@ -133,6 +133,19 @@ def test_a_terminal_shows_a_bar_while_cases_run_and_then_what_failed(
     assert shown.rstrip().endswith("1 skill: 2 passed, 1 failed, in " + shown.rstrip().rsplit(" in ", 1)[1])
     assert "sums::case passes" not in shown, "what passed is only counted"
     assert "sums::case fails" in shown
+
+
+def test_a_log_of_a_job_gets_lines_and_no_bar(program: Program, tmp_path: Path) -> None:
+    code, shown = run_cases(program, tmp_path, ci="true")
+    assert code == 1
+    assert "sums::case passes" in shown
+    assert HIDE_CURSOR not in shown
+    assert "testing" not in shown
+    colours = program.run(
+        "--engine", "fake", "test", str(tmp_path / "sums"), "-k", "::case passes", FORCE_COLOR="1"
+    )
+    assert "sums::case passes" in colours.stdout
+    assert HIDE_CURSOR not in colours.stderr
 
 
 def test_what_a_case_is_called_and_expects_does_nothing_to_a_terminal(

@@ -108,6 +108,15 @@ def test_a_bad_file_of_cases_is_2_and_nothing_is_run(cli: Cli, skill: Path, text
     assert not list(skill.parent.parent.glob("out.xml"))
 
 
+def test_a_summary_of_the_job_that_cannot_be_written_is_2_before_anything_is_run(
+    cli: Cli, skill: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(skill / "no/where.md"))
+    done = cli(*FAKE, "skills")
+    assert (done.code, done.out) == (2, "")
+    assert "GITHUB_STEP_SUMMARY" in done.err
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
@@ -240,6 +249,12 @@ def test_expressions_that_never_end_are_ended(cli: Cli, skill: Path) -> None:
     done = cli(*FAKE, "skills", *CASES, "--json")
     assert statuses(done) == {"case one": "failed", "case two": "passed"}
     assert "comparing took more than 5 s" in rows(done)[0]["failures"][0]["message"]
+
+
+def test_inspect_over_an_engine_that_runs_nothing_says_so(cli: Cli, skill: Path) -> None:
+    done = cli("--engine", "fake", "inspect", str(skill), "--", "true")
+    assert done.code == 0
+    assert done.err.startswith("engine fake: nothing is run\n")
 
 
 def test_the_schema_is_printed_without_anything_being_run(cli: Cli) -> None:
