@@ -89,7 +89,7 @@ def run_tests(
     summary: Annotated[
         Path | None,
         typer.Option(
-            "--summary", metavar="FILE", help="Add the results as Markdown; in a GitHub job its own summary."
+            "--summary", metavar="FILE", help="Add the results as Markdown, as to a GitHub job's summary."
         ),
     ] = None,
     artifacts: Annotated[

@@ -121,8 +121,13 @@ def _paths(settings: Settings, named: Sequence[Path]) -> list[Path]:
 
 def _check_targets(wanted: RunTestsOptions) -> None:
     """Refuses reports that could not be written, before anything is run."""
-    summary = ("--summary", wanted.summary) if wanted.summary else ("GITHUB_STEP_SUMMARY", job_summary_file())
-    for option, file in (("--junit", wanted.junit), ("--sarif", wanted.sarif), summary):
+    asked = {
+        "--junit": wanted.junit,
+        "--sarif": wanted.sarif,
+        "--summary": wanted.summary,
+        "GITHUB_STEP_SUMMARY": job_summary_file(),
+    }
+    for option, file in asked.items():
         if file is not None and (file.is_dir() or not file.absolute().parent.is_dir()):
             raise InputError(f"{option} {file}: a file cannot be written there", hint="make its folder first")
     if wanted.artifacts is not None:
@@ -134,8 +139,7 @@ def _write_reports(report: TrialReport, skills: Sequence[FoundSkill], wanted: Ru
         _write(wanted.junit, junit_xml(report))
     if wanted.sarif is not None:
         write_sarif(_findings(skills), wanted.sarif)
-    summary = wanted.summary or job_summary_file()
-    if summary is not None:
+    for summary in {file for file in (wanted.summary, job_summary_file()) if file is not None}:
         _write(summary, markdown(report).encode(errors="backslashreplace"), mode="ab")
     bad = [one for one in report.results if one.status in {"failed", "flaky", "error"}]
     if wanted.artifacts is not None and bad:

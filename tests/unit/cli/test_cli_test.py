@@ -180,7 +180,7 @@ def test_reports_are_written_where_they_are_asked_for(
     assert (home / "failed/sample-case-one/stderr").read_text(encoding="utf-8") == "bash: command not found\n"
     cli(*FAKE, "skills", "--summary", "own.md")
     assert (home / "own.md").is_file()
-    assert (home / "job.md").read_text(encoding="utf-8").count("## Skill tests") == 1
+    assert (home / "job.md").read_text(encoding="utf-8").count("## Skill tests") == 2
 
 
 class TestSnapshots:
