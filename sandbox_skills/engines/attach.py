@@ -108,7 +108,8 @@ class Demultiplexer:
             self.lost(refused)
             return data[:0]
         self._take = self._take_header
-        self.upgraded.set_result(None)
+        if not self.upgraded.done():  # whoever waited was cancelled
+            self.upgraded.set_result(None)
         return data[end + len(HEAD_END) - before :]
 
     def _take_header(self, data: memoryview) -> memoryview:

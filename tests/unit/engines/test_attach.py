@@ -95,6 +95,14 @@ def says(*parts: bytes, stays: bool = False) -> Answer:
     return answer
 
 
+async def test_an_answer_that_comes_after_the_cancel_is_no_error() -> None:
+    receiver = Receiver()
+    demultiplexer = Demultiplexer(receiver)
+    demultiplexer.upgraded.cancel()
+    demultiplexer.consume(memoryview(HEAD + mux(1, b"late")))
+    assert (receiver.data, receiver.reasons) == (b"late", [])
+
+
 class TestDemultiplexer:
     @given(
         st.lists(st.tuples(st.sampled_from([1, 2]), st.binary(max_size=40)), max_size=6),
