@@ -100,7 +100,7 @@ async def test_an_answer_that_comes_after_the_cancel_is_no_error() -> None:
     demultiplexer = Demultiplexer(receiver)
     demultiplexer.upgraded.cancel()
     demultiplexer.consume(memoryview(HEAD + mux(1, b"late")))
-    assert (receiver.data, receiver.reasons) == (b"late", [])
+    assert (bytes(receiver.data), receiver.reasons) == (b"late", [])
 
 
 class TestDemultiplexer:
