@@ -17,11 +17,10 @@ from sandbox_skills.daemon.api.agent_values import (
 )
 from sandbox_skills.daemon.api.auth import Runner
 from sandbox_skills.daemon.api.dependencies import TheDaemon
-from sandbox_skills.daemon.api.event_values import NDJSON, SSE, ndjson, sse
+from sandbox_skills.daemon.api.event_values import SSE
 from sandbox_skills.daemon.api.paging import DEFAULT_PAGE, After, Limit, cursor_of, id_behind
 from sandbox_skills.daemon.api.rate_headers import rate_headers
-from sandbox_skills.daemon.api.run_events import HEADERS, LastId, Number
-from sandbox_skills.daemon.api.streams import spoken
+from sandbox_skills.daemon.api.run_events import LastId, Number, described, followed
 from sandbox_skills.daemon.api.values import Page
 from sandbox_skills.daemon.truth.agents import Word
 
@@ -74,15 +73,7 @@ async def got(run_id: str, daemon: TheDaemon, who: Runner) -> AgentTold:
     "/{run_id}/events",
     summary="Follow a model",
     response_class=StreamingResponse,
-    responses={
-        200: {
-            "description": "What the model and its tools do, until it is done or waits. `Accept` chooses the form.",
-            "content": {
-                SSE: {"schema": {"type": "string"}},
-                NDJSON: {"schema": {"$ref": "#/components/schemas/EventTold"}},
-            },
-        }
-    },
+    responses=described("What the model and its tools do, until it is done or waits."),
 )
 async def events(
     run_id: str,
@@ -95,9 +86,7 @@ async def events(
     """Ends with `done`, then `finished`, of the latest leg. Numbers go on through all legs of a conversation."""
     start = after if after is not None else last_event_id or 0
     found = await daemon.agents.follow(run_id, tenant=who.tenant_id, after=start)
-    if NDJSON in accept:
-        return StreamingResponse(spoken(found, ndjson, b"\n"), media_type=NDJSON, headers=HEADERS)
-    return StreamingResponse(spoken(found, sse, b": quiet\n\n"), media_type=SSE, headers=HEADERS)
+    return followed(found, accept)
 
 
 @router.post("/{run_id}/approvals", status_code=202, summary="Allow or refuse a call")

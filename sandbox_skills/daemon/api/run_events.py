@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Header, Query
 from fastapi.responses import StreamingResponse
@@ -11,6 +11,11 @@ from sandbox_skills.daemon.api.auth import Runner
 from sandbox_skills.daemon.api.dependencies import TheDaemon
 from sandbox_skills.daemon.api.event_values import NDJSON, SSE, EventTold, ndjson, sse
 from sandbox_skills.daemon.api.streams import spoken
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from sandbox_skills.daemon.truth.run import RunEvent
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
 
@@ -24,19 +29,27 @@ LastId = Annotated[
 ]
 
 
+def described(what: str) -> dict[int | str, dict[str, Any]]:
+    """Returns how the document describes the answer of a route that is followed."""
+    content = {
+        SSE: {"schema": {"type": "string"}},
+        NDJSON: {"schema": {"$ref": "#/components/schemas/EventTold"}},
+    }
+    return {200: {"description": f"{what} `Accept` chooses the form.", "content": content}}
+
+
+def followed(found: AsyncGenerator[RunEvent], accept: str) -> StreamingResponse:
+    """Returns the answer that tells events as they come, in the form that `accept` names."""
+    if NDJSON in accept:
+        return StreamingResponse(spoken(found, ndjson, b"\n"), media_type=NDJSON, headers=HEADERS)
+    return StreamingResponse(spoken(found, sse, b": quiet\n\n"), media_type=SSE, headers=HEADERS)
+
+
 @router.get(
     "/{run_id}/events",
     summary="Follow a run",
     response_class=StreamingResponse,
-    responses={
-        200: {
-            "description": "The events, until the run has finished. `Accept` chooses the form.",
-            "content": {
-                SSE: {"schema": {"type": "string"}},
-                NDJSON: {"schema": {"$ref": "#/components/schemas/EventTold"}},
-            },
-        }
-    },
+    responses=described("The events, until the run has finished."),
 )
 async def events(
     run_id: str,
@@ -49,9 +62,7 @@ async def events(
     """Answers 410 where events behind that number are kept no more. Hanging up ends nothing."""
     start = after if after is not None else last_event_id or 0
     found = await daemon.runs.follow(run_id, tenant=who.tenant_id, after=start)
-    if NDJSON in accept:
-        return StreamingResponse(spoken(found, ndjson, b"\n"), media_type=NDJSON, headers=HEADERS)
-    return StreamingResponse(spoken(found, sse, b": quiet\n\n"), media_type=SSE, headers=HEADERS)
+    return followed(found, accept)
 
 
 MODELS = (EventTold,)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from sandbox_skills.daemon.truth.run import NewEvent
-from sandbox_skills.daemon.working.output_events import EVENT_CHARS, GATHER_SECONDS, MAX_EVENTS
+from sandbox_skills.daemon.working.gathering import EVENT_CHARS, MAX_EVENTS, append_until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sandbox_skills.controller.events import RunEvent
-    from sandbox_skills.daemon.working.output_events import Append
+    from sandbox_skills.daemon.working.gathering import Append
 
 JOINED = frozenset({"text", "reasoning", "tool_output"})
 """Events whose texts are pieces of one: a model sends a hundred a second."""
@@ -48,13 +47,7 @@ class AgentEvents:
 
     async def write(self) -> None:
         """Appends what comes, until the end. Raises what `append` does."""
-        while not self._over.is_set():
-            await self._arrived.wait()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(GATHER_SECONDS):
-                    await self._over.wait()
-            while not self._over.is_set() and (events := self._taken()):
-                await self._append(events)
+        await append_until(self._over, arrived=self._arrived.wait, taken=self._taken, append=self._append)
 
     def end(self) -> None:
         """Says that nothing comes any more; what is not appended by then is `rest`."""

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 from sandbox_skills.daemon.truth.run import OUTPUT, NewEvent
+from sandbox_skills.daemon.working.gathering import EVENT_CHARS, MAX_EVENTS, append_until
 from sandbox_skills.workspace.live_output import LiveOutput, OutputGap
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Sequence
 
-    Append = Callable[[Sequence[NewEvent]], Awaitable[object]]
+    from sandbox_skills.daemon.working.gathering import Append
+
     StreamName = Literal["stdout", "stderr"]
-
-GATHER_SECONDS = 0.02
-"""How long the first piece waits for others: below what people notice, and most short runs have ended by then."""
-
-EVENT_CHARS = 16 * 1024
-"""Characters of one event: a reader that joins gets the first of them soon, and JSON may make six bytes of each."""
-
-MAX_EVENTS = 64
-"""Events of one transaction: a megabyte."""
 
 
 class OutputEvents:
@@ -42,13 +34,7 @@ class OutputEvents:
 
     async def write(self) -> None:
         """Appends what comes, until the end. Raises what `append` does."""
-        while not self._over.is_set():
-            await self.voice.arrived()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(GATHER_SECONDS):
-                    await self._over.wait()
-            while not self._over.is_set() and (events := self._taken()):
-                await self._append(events)
+        await append_until(self._over, arrived=self.voice.arrived, taken=self._taken, append=self._append)
 
     def end(self) -> None:
         """Says that nothing comes any more; what is not appended by then is `rest`."""

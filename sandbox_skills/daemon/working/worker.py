@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from sandbox_skills.daemon.dispatch.base import Lease, Node, NodeRegistry, RunQueue
     from sandbox_skills.daemon.truth.run import Finished, NewEvent, Run
-    from sandbox_skills.daemon.working.output_events import Append
+    from sandbox_skills.daemon.working.gathering import Append
 
 logger = logging.getLogger(__name__)
 
