@@ -55,6 +55,10 @@ class ResultTold(Told):
     wall_seconds: float
     cpu_seconds: float
     max_rss: int = Field(description="Bytes; 0 where it could not be measured.")
+    limits_guessed: list[str] = Field(
+        default_factory=list, description="Those of `limits_hit` that no counter shows."
+    )
+    sandbox_lives: bool = Field(default=True, description="False where the run took its sandbox with it.")
     skipped: dict[str, str]
     notes: list[str]
     staged_inputs: list[dict[str, Any]]

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 def finished(result: RunResult) -> Finished:
     """Returns how a run ended whose program was run."""
     told = result.as_dict()
-    for name in ("ending", "limits_hit", "limits_guessed", "sandbox_lives", "files"):
+    for name in ("ending", "limits_hit", "files"):
         told.pop(name, None)
     return Finished(outcome_of(result.outcome.ending), told, tuple(sorted(result.limits_hit)))
 
