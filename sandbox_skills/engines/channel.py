@@ -20,6 +20,10 @@ class Channel(Protocol):
         """Returns once the queue is short enough to write more; at once when the channel is closed."""
         ...
 
+    def rest(self, seconds: float) -> None:
+        """Takes nothing from the box for so long; what it sends meanwhile waits on its side."""
+        ...
+
     def close(self) -> None:
         """Ends the channel at once, unsent bytes included. May be called again."""
         ...
@@ -44,14 +48,15 @@ class StreamProtocol(asyncio.BufferedProtocol):
         self._consume = consume
         self._lost = lost
         self._view = memoryview(bytearray(self.BUFFER))
-        self._transport: asyncio.WriteTransport | None = None
+        self._transport: asyncio.Transport | None = None
+        self._resting: asyncio.TimerHandle | None = None
         self._writable = asyncio.Event()
         self._writable.set()
         self._closed = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Other event loops, such as uvloop, have transports that are no subclasses.
-        self._transport = cast("asyncio.WriteTransport", transport)
+        self._transport = cast("asyncio.Transport", transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._view
@@ -80,6 +85,20 @@ class StreamProtocol(asyncio.BufferedProtocol):
     async def drain(self) -> None:
         await self._writable.wait()
 
+    def rest(self, seconds: float) -> None:
+        if self._transport is None or self._closed:
+            return
+        if self._resting is None:
+            self._transport.pause_reading()
+        else:
+            self._resting.cancel()
+        self._resting = asyncio.get_running_loop().call_later(seconds, self._go_on)
+
+    def _go_on(self) -> None:
+        self._resting = None
+        if self._transport is not None and not self._closed:
+            self._transport.resume_reading()
+
     def close(self) -> None:
         if self._transport is not None:
             self._transport.abort()
@@ -89,5 +108,7 @@ class StreamProtocol(asyncio.BufferedProtocol):
         if self._closed:
             return
         self._closed = True
+        if self._resting is not None:
+            self._resting.cancel()
         self._writable.set()
         self._lost(reason)

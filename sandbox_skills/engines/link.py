@@ -11,6 +11,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from sandbox_skills.engines.pace import Pace
 from sandbox_skills.engines.requests import Answer, Request
 from sandbox_skills.engines.wire import (
     HEADER,
@@ -39,6 +40,10 @@ LATE_BYTES = INITIAL_CREDIT + MAX_REPLY_JSON
 """What may still come for a request that was given up: all it had credit for, and its last word."""
 
 
+OUTPUT = frozenset({Kind.STDOUT, Kind.STDERR})
+"""What nobody asked for piece by piece, as files are: it is paced."""
+
+
 class Patience:
     """How long one request may wait for its box, over all its waits together; bytes to be moved add to it."""
 
@@ -57,6 +62,7 @@ class Link:
         self.name = name
         self._channel: Channel | None = None
         self._decoder = Decoder()
+        self._pace = Pace()
         self._last_ref = 0
         self._late = 0
         self._fault: EngineError | None = None
@@ -159,6 +165,8 @@ class Link:
             self._channel.write(frame)
 
     def _dispatch(self, frame: Frame) -> None:
+        if frame.kind in OUTPUT:
+            self._take_in(len(frame.payload))
         request = self._requests.get(frame.ref)
         if request is None:
             self._allow_late(frame)
@@ -166,6 +174,11 @@ class Link:
         request.take(frame)
         if request.done.done():
             self._requests.pop(frame.ref, None)
+
+    def _take_in(self, count: int) -> None:
+        seconds = self._pace.taken(count, time.monotonic())
+        if seconds and self._channel is not None:
+            self._channel.rest(seconds)
 
     def _allow_late(self, frame: Frame) -> None:
         """Drops what comes for a request that was given up, as much as was on its way; more is a breach."""

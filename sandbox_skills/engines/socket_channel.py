@@ -190,6 +190,7 @@ class _Both:
         self._attached = attached
         self.write = socket_side.write
         self.drain = socket_side.drain
+        self.rest = socket_side.rest
         self._close = socket_side.close
 
     def close(self) -> None:

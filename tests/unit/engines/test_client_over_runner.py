@@ -18,8 +18,19 @@ import pytest
 from sandbox_skills.engines.channel import StreamProtocol
 from sandbox_skills.engines.classify import Death
 from sandbox_skills.engines.client import RunnerClient
+from sandbox_skills.engines.pace import OUTPUT_BURST, OUTPUT_RATE
+from sandbox_skills.engines.wire import MAX_DATA
 from sandbox_skills.errors import InputError, RequestError, SandboxLostError
-from sandbox_skills.spec import MIB, CollectLimits, Command, Exited, Limits, SandboxId, Stopped, TerminalSize
+from sandbox_skills.spec import (
+    MIB,
+    CollectLimits,
+    Command,
+    Exited,
+    Limits,
+    SandboxId,
+    Stopped,
+    TerminalSize,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -148,8 +159,9 @@ async def test_a_run_comes_back_with_all_it_said(box: RunnerClient, workspace: P
     assert (outcome.ending, outcome.stdout, outcome.stderr) == (Exited(3), data, b"oops\n")
 
 
-async def test_live_output_is_all_of_it(box: RunnerClient, workspace: Path) -> None:
+async def test_live_output_is_all_of_it_at_its_pace(box: RunnerClient, workspace: Path) -> None:
     live = bytearray()
+    started = time.monotonic()
 
     def sink(stream: Literal["stdout", "stderr"], data: bytes, /) -> None:
         live.extend(data)
@@ -160,6 +172,23 @@ async def test_live_output_is_all_of_it(box: RunnerClient, workspace: Path) -> N
         on_output=sink,
     )
     assert (len(live), outcome.stdout_bytes, outcome.stdout) == (20 * MIB, 20 * MIB, bytes(10))
+    assert time.monotonic() - started >= (20 * MIB - OUTPUT_BURST - MAX_DATA) / OUTPUT_RATE
+
+
+async def test_a_box_whose_output_rests_can_be_closed(box: RunnerClient, workspace: Path) -> None:
+    heard = asyncio.Event()
+    run = asyncio.ensure_future(
+        box.run(
+            command(workspace, "yes"),
+            limits=Limits(output_bytes=1024 * MIB),
+            on_output=lambda *_: heard.set(),
+        )
+    )
+    await heard.wait()
+    box.close()
+    with pytest.raises(SandboxLostError):
+        await run
+    await asyncio.sleep(0.1)  # a rest that was to end meanwhile
 
 
 async def test_output_without_end_stays_within_the_hosts_own_count(

@@ -42,6 +42,9 @@ class Unused:
     async def drain(self) -> None:
         raise AssertionError
 
+    def rest(self, seconds: float) -> None:
+        raise AssertionError(seconds)
+
     def close(self) -> None:
         self.closed = True
 
