@@ -190,7 +190,9 @@ class Bench:
             nonlocal seen
             seen += len(data)
 
-        request = RunRequest(Shell(f"head -c {FLOOD} /dev/zero"), limits=Limits(output_bytes=2 * FLOOD))
+        request = RunRequest(
+            Shell(f"head -c {FLOOD} /dev/zero"), limits=Limits(wall_seconds=120, output_bytes=2 * FLOOD)
+        )
         await self.pool.filled()
         before = rss()
         with peak() as highest:
