@@ -18,7 +18,7 @@ help: ## Show this list
 # The environment is made anew when what it is made from has changed.
 .venv/.ready: requirements.lock pyproject.toml
 	@sh runner-image/host-setup.sh python $(PYTHON)
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from sandbox_skills.ci.observed import Failure
 from sandbox_skills.ci.texts import difference, quoted
@@ -42,27 +42,41 @@ def _checked(name: str, expected: JsonExpectation, value: JsonValue) -> Iterator
         for place, told in _lacks(expected.subset, value, "$", MAX_DIFFERENCES):
             yield Failure(f"{name}.json.subset", f"{name} at {place}: {told}")
     for path, wanted in expected.paths.items():
+        other = _other_than(wanted, path, value)
+        if other is not None:
+            yield Failure(f"{name}.json.paths", f"{name} at {path}: {other}")
+
+
+def _other_than(wanted: JsonValue, path: str, value: JsonValue) -> str | None:
+    """Returns what a JSONPath finds in place of what is wanted, None where that is the same."""
+    try:
         found = find(path, value)
-        if not same(wanted, found[0] if len(found) == 1 else found):
-            told = _shown(found[0]) if len(found) == 1 else f"{len(found)} values: {_shown(found)}"
-            yield Failure(
-                f"{name}.json.paths",
-                f"{name} at {path}: {_shown(wanted)} expected, {told if found else 'nothing'} found",
-            )
+    except ValueError as error:
+        return str(error)
+    if same(wanted, found[0] if len(found) == 1 else found):
+        return None
+    many = f"{len(found)} values: {_shown(found)}" if found else "nothing"
+    return f"{_shown(wanted)} expected, {_shown(found[0]) if len(found) == 1 else many} found"
 
 
 def find(path: str, value: JsonValue) -> list[JsonValue]:
-    """Returns what a JSONPath finds in a value; raises SettingsError without the package, ValueError for no path."""
+    """Returns what a JSONPath (RFC 9535) finds in a value.
+
+    Raises SettingsError without the package, ValueError for what is no path, or for a path or value nested too deep.
+    """
     try:
-        import jsonpath  # noqa: PLC0415  # of an extra, which only JSONPaths need
+        import jsonpath_rfc9535 as jsonpath  # noqa: PLC0415  # of an extra, which only JSONPaths need
     except ImportError as error:
         raise SettingsError(
-            "JSONPaths need the package python-jsonpath", hint="pip install 'sandbox-skills[test]'"
+            "JSONPaths need the package jsonpath-rfc9535", hint="pip install 'sandbox-skills[test]'"
         ) from error
     try:
-        return cast("list[JsonValue]", jsonpath.findall(path, cast("jsonpath.JSONData", value)))
-    except jsonpath.JSONPathError as error:
-        raise ValueError(f"{path!r} is no JSONPath: {str(error).partition(chr(10))[0]}") from error
+        return [cast("JsonValue", node.value) for node in jsonpath.find(path, cast("Any", value))]
+    except (RecursionError, jsonpath.JSONPathRecursionError) as error:
+        raise ValueError(f"the JSONPath {quoted(path)} goes too deep to be followed") from error
+    # Numbers that nobody can hold come out of the package as Python's own errors.
+    except (jsonpath.JSONPathError, ArithmeticError, ValueError) as error:
+        raise ValueError(f"{quoted(path)} is no JSONPath: {str(error).partition(chr(10))[0]}") from error
 
 
 def same(one: JsonValue, other: JsonValue) -> bool:

@@ -198,6 +198,24 @@ def test_the_example_of_the_anthropic_sdk_works(program: Program, checkout: Path
     check_flow([message["content"][0]["content"] for message in messages[2::2]])
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(90)  # importing the library alone takes seconds on a busy machine
+def test_the_example_of_openrouter_s_sdk_works(program: Program, checkout: Path) -> None:
+    turns = [
+        *[chat_turn({"content": None, "tool_calls": [call]}) for call in chat_calls()],
+        chat_turn({"content": "Done."}),
+    ]
+    with ScriptedApi(turns) as api:
+        code = EXAMPLES["tools-openrouter-sdk"][1].replace("(api_key=", f"(server_url={api.url!r}, api_key=")
+        printed = run([sys.executable, "-c", code], program, OPENROUTER_API_KEY="key-1")
+    assert printed == "Done.\n"
+    assert {request.path for request in api.requests} == {"/chat/completions"}
+    assert api.requests[0].body["tools"][1]["function"]["name"] == "use_skill"
+    messages = api.requests[-1].body["messages"]
+    assert [message["tool_calls"][0] for message in messages[2::2]] == chat_calls()
+    check_flow([message["content"] for message in messages[3::2]])
+
+
 def test_the_example_with_tools_of_ones_own_works(program: Program, checkout: Path) -> None:
     printed = run([sys.executable, "-W", "error", "-c", EXAMPLES["tools-own"][1]], program)
     assert printed == "3\n{'success': True, 'stdout': '0\\n1\\n1\\n2\\n3\\n', 'stderr': '', 'exitCode': 0}\n"
@@ -249,6 +267,30 @@ def uses() -> list[dict[str, object]]:
     ]
 
 
+def chat_calls() -> list[dict[str, object]]:
+    return [
+        {
+            "id": f"call_{n}",
+            "type": "function",
+            "function": {"name": name, "arguments": json.dumps(arguments)},
+        }
+        for n, (name, arguments) in enumerate(SEND)
+    ]
+
+
+def chat_turn(message: dict[str, object]) -> dict[str, object]:
+    reason = "tool_calls" if "tool_calls" in message else "stop"
+    choice = {"index": 0, "finish_reason": reason, "message": {"role": "assistant", **message}}
+    return {**CHAT, "choices": [choice]}
+
+
+CHAT: dict[str, object] = {
+    "id": "gen-1",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "m",
+    "system_fingerprint": None,
+}
 RESPONSE: dict[str, object] = {
     "id": "gen-1",
     "object": "response",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox_skills.ci.json_values import check_json, same
+from sandbox_skills.ci.json_values import check_json, find, same
 from sandbox_skills.ci.observed import Behaviour, Observed
 from sandbox_skills.ci.texts import difference
 from sandbox_skills.errors import SettingsError
@@ -331,6 +331,24 @@ class TestBounds:
         (failure,) = failures("{json: {equals: []}}", seen(stdout=text))
         assert failure.expectation == "stdout.json"
 
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "$[", "$.~", "$[?foo(@)]", "$[99999999999999999999]", f"$[{'9' * 5000}]", "$[?@.a==1e400]",
+            "$" + ".a" * 5000, f"$[?{'(' * 3000}@.a{')' * 3000}]",
+        ],
+        ids=lambda path: f"{path[:6]}-{len(path)}",
+    )  # fmt: skip
+    def test_a_path_that_is_none_is_a_value_error_and_nothing_else(self, path: str) -> None:
+        with pytest.raises(ValueError, match="JSONPath") as caught:
+            find(path, {"a": [1]})
+        assert len(str(caught.value)) < 600
+
+    def test_a_value_too_deep_for_a_path_is_a_failure_of_that_path(self) -> None:
+        (failure,) = failures("{json: {paths: {$..a: 1}}}", seen(stdout="[" * 200 + "]" * 200))
+        assert failure.expectation == "stdout.json.paths"
+        assert failure.message == "stdout at $..a: the JSONPath '$..a' goes too deep to be followed"
+
     def test_a_stranger_s_bytes_are_no_image_and_no_error(self) -> None:
         for data in (
             b"",
@@ -365,7 +383,7 @@ def test_values_are_the_same_only_where_their_json_is(one: object, other: object
 
 @pytest.mark.parametrize(
     ("package", "text"),
-    [("jsonpath", "{json: {paths: {$.a: 1}}}"), ("imagesize", "{files: [{path: out/a, image: {}}]}")],
+    [("jsonpath_rfc9535", "{json: {paths: {$.a: 1}}}"), ("imagesize", "{files: [{path: out/a, image: {}}]}")],
 )
 def test_what_an_extra_brings_is_named_where_it_is_missing(
     monkeypatch: pytest.MonkeyPatch, package: str, text: str
