@@ -297,7 +297,7 @@ class TestEnding:
         await said(program, "up\n")
         before = time.monotonic()
         assert await program.kill() == "killed"
-        assert time.monotonic() - before < 1.5
+        assert time.monotonic() - before < 1.9  # a KILL comes after two seconds
         poll = await program.poll()
         assert poll.text.endswith("bye\n")
         assert poll.result is not None

@@ -131,4 +131,4 @@ async def test_a_cancel_of_a_mere_question_is_immediate(
         assert way.held.is_set()
         started = time.monotonic()
         await engine.aclose()
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 5  # the question waits for ever

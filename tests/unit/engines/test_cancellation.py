@@ -67,7 +67,7 @@ async def test_work_that_takes_longer_than_the_grace_is_cancelled(times: int) ->
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ended == ["cleaned up"]
-    assert STEP < time.monotonic() - started < 10 * STEP
+    assert STEP < time.monotonic() - started < 60 * STEP
 
 
 async def test_a_cancel_scope_gives_the_same_grace() -> None:
@@ -75,7 +75,7 @@ async def test_a_cancel_scope_gives_the_same_grace() -> None:
     with anyio.move_on_after(STEP / 4) as scope:
         await finish(asyncio.sleep(10), grace=STEP)
     assert scope.cancelled_caught
-    assert STEP < time.monotonic() - started < 10 * STEP
+    assert STEP < time.monotonic() - started < 60 * STEP
 
 
 async def test_a_grace_changes_nothing_for_work_that_keeps_to_it_or_is_not_cancelled() -> None:

@@ -237,7 +237,7 @@ class TestBreaches:
     async def test_silence_is_a_lost_box(self, client: RunnerClient, double: BoxEnd, kind: Kind) -> None:
         started = time.monotonic()
         await fails(client, kind, SandboxLostError)
-        assert time.monotonic() - started < 4 * SHORT
+        assert time.monotonic() - started < 20 * SHORT
 
     @calls
     @pytest.mark.parametrize(
@@ -379,7 +379,7 @@ class TestRun:
         started = time.monotonic()
         with pytest.raises(SandboxLostError):
             await client.run(Command(("true",)), limits=Limits(wall_seconds=SHORT))
-        assert 2 * SHORT <= time.monotonic() - started < 4 * SHORT
+        assert 2 * SHORT <= time.monotonic() - started < 20 * SHORT
         assert not client.alive
 
     async def test_output_goes_on_for_ever_only_until_the_time_is_over(
@@ -552,7 +552,7 @@ class TestRun:
         started = time.monotonic()
         with pytest.raises(SandboxLostError):
             await talked_to(client)
-        assert 2 * SHORT <= time.monotonic() - started < 4 * SHORT
+        assert 2 * SHORT <= time.monotonic() - started < 20 * SHORT
 
 
 class TestFiles:

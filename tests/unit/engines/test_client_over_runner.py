@@ -400,13 +400,13 @@ async def test_input_that_nobody_reads_holds_up_nothing(workspace: Path) -> None
         data = bytes(40 * MIB)
         deaf = asyncio.ensure_future(box.run(command(workspace, "sleep", "60", stdin=data)))
         await asyncio.sleep(0.2)
-        assert await box.ping() < 1
+        assert await box.ping() < 5
         assert (await box.run(command(workspace, "md5sum", stdin=data))).ok
         started = time.monotonic()
         deaf.cancel()
         with pytest.raises(asyncio.CancelledError):
             await deaf
-        assert time.monotonic() - started < 1
+        assert time.monotonic() - started < 5  # the program sleeps for sixty
         assert (await box.run(command(workspace, "head", "-c", "3", stdin=data))).stdout == bytes(3)
 
 

@@ -148,6 +148,6 @@ def test_a_pattern_that_leaves_the_workspace_is_refused(pattern: str) -> None:
 )
 def test_a_hostile_pair_costs_little(pattern: str, path: str) -> None:
     glob = Glob(pattern)
-    started = time.monotonic()
+    started = time.process_time()
     assert not glob.matches(path)
-    assert time.monotonic() - started < 0.5
+    assert time.process_time() - started < 0.5

@@ -160,7 +160,7 @@ class TestWaiting:
         program = await programs.start(CAT, on_exit=told)
         started = time.monotonic()
         assert (await program.poll(yield_seconds=0.2)).text == ""
-        assert 0.2 <= time.monotonic() - started < 1
+        assert 0.2 <= time.monotonic() - started < 3
 
     @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
     async def test_a_poll_that_is_to_wait_no_time_does_not(self, programs: Programs, seconds: float) -> None:
@@ -173,14 +173,14 @@ class TestWaiting:
         started = time.monotonic()
         poll = await program.poll(yield_seconds=0.2)
         assert poll.text.startswith("0\n1\n")
-        assert 0.2 <= time.monotonic() - started < 1
+        assert 0.2 <= time.monotonic() - started < 3
 
     async def test_what_came_before_the_poll_need_not_come_again(self, programs: Programs) -> None:
         program = await programs.start(ASK, on_exit=told)
         await asyncio.sleep(0.1)
         started = time.monotonic()
         assert (await program.poll(yield_seconds=5)).text == "Name: "
-        assert time.monotonic() - started < 0.05
+        assert time.monotonic() - started < 1  # of the five that it may wait
 
     async def test_two_polls_at_once_both_return(self, programs: Programs) -> None:
         program = await programs.start(ASK, on_exit=told)

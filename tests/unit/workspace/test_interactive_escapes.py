@@ -53,9 +53,9 @@ def test_nothing_that_steers_a_terminal_is_left_and_a_second_time_changes_nothin
     "piece", ["\x1b[", "\x1b]", "\x1b]0;\x1b", "\x1b[2K\b", "x\r", "\x1b[1K", "abc\x1b[K"]
 )
 def test_a_hostile_line_takes_no_more_time_than_a_long_one(piece: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     plain(piece * (16 * 1024 // len(piece)))
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - started < 0.5
 
 
 @pytest.mark.parametrize(
