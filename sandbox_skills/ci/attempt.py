@@ -52,7 +52,10 @@ class Attempts:
     update: bool = False
 
     async def make(self, trial: Trial) -> TrialResult:
-        """Returns what comes of a trial. A sandbox that failed is a result, unless the next one would fail as well."""
+        """Returns what comes of a trial. A sandbox that failed is a result.
+
+        Raises EngineError where the next one would fail as well.
+        """
         started = time.monotonic()
         work = trial.work
         if isinstance(work, Skipped):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from sandbox_skills.ci.declared import Declared
 from sandbox_skills.ci.inspection import InspectedRun, Inspection, inspection
 from sandbox_skills.ci.named_variables import named_variables
 from sandbox_skills.ci.smoke import scripts_of, started_scripts
+from sandbox_skills.ci.syntax import MAX_SCRIPTS
 from sandbox_skills.errors import CommandError, RequestError
 from sandbox_skills.workspace.manager import Argv, RunRequest, Script, Shell
 
@@ -100,7 +102,7 @@ def _told(spec: SkillSpec) -> tuple[Declared, Mapping[str, str]]:
     texts = [_text(spec, Path(spec.path).name), _text(spec, "tools.json")]
     declared = Declared("\n".join(texts), spec.compatibility or "", spec.allowed_tool_tokens)
     places: dict[str, list[str]] = {}
-    for path, kind in scripts_of(spec).items():
+    for path, kind in islice(scripts_of(spec).items(), MAX_SCRIPTS):
         for name in named_variables(kind, _text(spec, str(path))):
             places.setdefault(name, []).append(str(path))
     return declared, {name: ", ".join(paths[:3]) for name, paths in sorted(places.items())}

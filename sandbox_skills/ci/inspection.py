@@ -14,6 +14,7 @@ from sandbox_skills.ci.declared import (
     write_surprise,
 )
 from sandbox_skills.ci.network import hosts_tried
+from sandbox_skills.ci.syntax import MAX_SCRIPTS
 from sandbox_skills.spec import SKILLS, ending_dict
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ UNSEEN = (
     "what a program does to hide: it can tell that it is watched, and change an address while the kernel reads it",
     "reads of programs and libraries below /usr, and of the skill's own folder, which are left out",
     "memory of all processes together: what is told is that of the largest",
-    "variables by any name that is not written in a script",
+    f"variables by any name that is not written in a script, or in none of the first {MAX_SCRIPTS}",
 )
 """What the report cannot know."""
 

@@ -10,6 +10,7 @@ from sandbox_skills.spec import ending_dict
 if TYPE_CHECKING:
     from sandbox_skills.ci.observed import Failure, Observed
     from sandbox_skills.ci.trial import Trial
+    from sandbox_skills.errors import EngineError
 
 Status = Literal["passed", "failed", "flaky", "error", "skipped"]
 """`error` is a sandbox that failed, which says nothing of the skill; `flaky` passed and failed by turns."""
@@ -54,10 +55,11 @@ class TrialResult:
 
 @dataclass(frozen=True, slots=True)
 class TrialReport:
-    """All results, in the order of skills and their cases."""
+    """All results, in the order of skills and their cases; `fault` is why no sandbox could be had any more."""
 
     results: tuple[TrialResult, ...] = ()
     seconds: float = 0.0
+    fault: EngineError | None = None
 
     def count(self, status: Status) -> int:
         """Returns how many results have a status."""

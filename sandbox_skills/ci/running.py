@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sandbox_skills.ci.results import TrialReport, TrialResult, settled
 from sandbox_skills.ci.trial import Sandboxed
+from sandbox_skills.errors import EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from sandbox_skills.ci.trial import Trial
 
 NOT_BEGUN = "not begun: another case had failed (--fail-fast)"
+NO_SANDBOX = "not begun: no sandbox can be had any more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +46,14 @@ class Running:
         self._results: list[TrialResult | None] = [None] * len(trials)
         self._told = 0
         self._failed = False
+        self._fault: EngineError | None = None
 
     async def run(self) -> TrialReport:
-        """Returns all results. Raises as `attempt` does; then every other attempt is cancelled first."""
+        """Returns all results.
+
+        An EngineError of an attempt is one that the next would have as well: those under way go on, no other sandbox is
+        begun, and the report has it. Raises as `attempt` does else; then every other attempt is cancelled first.
+        """
         started = time.monotonic()
         waiting = iter(enumerate(self._trials))
         try:
@@ -56,17 +63,25 @@ class Running:
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
         results = tuple(one for one in self._results if one is not None)
-        return TrialReport(results, time.monotonic() - started)
+        return TrialReport(results, time.monotonic() - started, self._fault)
 
     async def _work(self, waiting: Iterator[tuple[int, Trial]]) -> None:
         for index, trial in waiting:
-            if self._failed and self._rules.fail_fast:
-                result = TrialResult(trial, "skipped", reason=NOT_BEGUN)
-            else:
-                result = await self._settled(trial)
+            result = await self._result(trial)
             self._failed |= result.status in {"failed", "flaky", "error"}
             self._results[index] = result
             self._tell()
+
+    async def _result(self, trial: Trial) -> TrialResult:
+        if self._fault is not None and isinstance(trial.work, Sandboxed):
+            return TrialResult(trial, "skipped", reason=NO_SANDBOX)
+        if self._failed and self._rules.fail_fast:
+            return TrialResult(trial, "skipped", reason=NOT_BEGUN)
+        try:
+            return await self._settled(trial)
+        except EngineError as error:
+            self._fault = self._fault or error
+            return TrialResult(trial, "error", reason=f"{error.message} ({error.code})")
 
     async def _settled(self, trial: Trial) -> TrialResult:
         times = self._rules.repeat if isinstance(trial.work, Sandboxed) else 1

@@ -25,7 +25,7 @@ from sandbox_skills.workspace.paths import open_root
 from sandbox_skills.workspace.skill_tree import StageLimits, scan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from sandbox_skills.catalog import SkillSpec
     from sandbox_skills.ci.suite import CheckName, SmokeChoice
@@ -73,12 +73,25 @@ def _checks(spec: SkillSpec) -> Iterator[tuple[CheckName, str, Work]]:
     yield "references", "files that are named are there", Looked(partial(missing_files, spec))
     scripts = scripts_of(spec)
     if scripts:
-        yield "syntax", "scripts can be read", _syntax(scripts)
-    started = started_scripts(spec)
-    for path in [path for path in started if _has_help(spec, path)][:MAX_HELP]:
+        yield "syntax", "scripts can be read", _syntax(dict(islice(scripts.items(), MAX_SCRIPTS)))
+    yield from _left_out("syntax", "other scripts can be read", len(scripts) - MAX_SCRIPTS, MAX_SCRIPTS)
+    started = _started(scripts)
+    helpful = [path for path in started[:MAX_SCRIPTS] if _has_help(spec, path)]
+    for path in helpful[:MAX_HELP]:
         yield "help", f"{path} --help", _help(path)
+    more = max(0, len(started) - MAX_SCRIPTS) + max(0, len(helpful) - MAX_HELP)
+    yield from _left_out("help", "other scripts --help", more, MAX_HELP)
     for path in started[:MAX_HELP]:
         yield "network", f"{path} starts without the network", _quiet(path)
+    yield from _left_out(
+        "network", "other scripts start without the network", len(started) - MAX_HELP, MAX_HELP
+    )
+
+
+def _left_out(check: CheckName, name: str, more: int, most: int) -> Iterator[tuple[CheckName, str, Work]]:
+    """Yields what says that scripts were too many for a check, where they are."""
+    if more > 0:
+        yield check, name, Skipped(f"{more} more than the {most} scripts of a skill that are tried")
 
 
 def _faults(folder: Path) -> tuple[Failure, ...]:
@@ -106,9 +119,9 @@ def _tool_faults(spec: SkillSpec) -> tuple[Failure, ...]:
 
 
 def scripts_of(spec: SkillSpec) -> dict[PurePosixPath, str]:
-    """Returns the scripts of a skill with the language of each, by its ending or the first line of what has none.
+    """Returns all scripts of a skill with the language of each, by its ending or the first line of what has none.
 
-    None where the skill cannot be staged, which `valid` tells.
+    None where the skill cannot be staged, which `valid` tells. Blocking: reads first lines.
     """
     try:
         with open_root(Path(spec.dir).resolve()) as root_fd:
@@ -117,7 +130,7 @@ def scripts_of(spec: SkillSpec) -> dict[PurePosixPath, str]:
         return {}
     files = [entry.path for entry in entries if entry.kind == "file"]
     kinds = ((path, _kind(spec, path)) for path in files if not _NO_SCRIPTS.intersection(path.parts))
-    return dict(islice(((path, kind) for path, kind in kinds if kind), MAX_SCRIPTS))
+    return {path: kind for path, kind in kinds if kind}
 
 
 def _kind(spec: SkillSpec, path: PurePosixPath) -> str:
@@ -152,7 +165,11 @@ def _quiet(path: PurePosixPath) -> Sandboxed:
 
 def started_scripts(spec: SkillSpec) -> list[PurePosixPath]:
     """Returns the scripts that are meant to be started, by where they lie. Blocking."""
-    return [path for path in scripts_of(spec) if len(path.parts) == 1 or path.parts[0] == "scripts"]
+    return _started(scripts_of(spec))
+
+
+def _started(scripts: Iterable[PurePosixPath]) -> list[PurePosixPath]:
+    return [path for path in scripts if len(path.parts) == 1 or path.parts[0] == "scripts"]
 
 
 def _has_help(spec: SkillSpec, path: PurePosixPath) -> bool:

@@ -44,17 +44,29 @@ err = _console(stderr=True)
 
 def print_json(value: Any) -> None:  # noqa: ANN401  # whatever json can write
     """Writes one JSON value on stdout; non-ASCII stays readable, and what a terminal would obey is escaped."""
+    _write_json(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def print_json_line(value: Any) -> None:  # noqa: ANN401  # as above
+    """Writes the same on one line, for whoever reads a value from each."""
+    _write_json(json.dumps(value, ensure_ascii=False))
+
+
+def _write_json(text: str) -> None:
     try:
-        sys.stdout.write(harmless_json(json.dumps(value, ensure_ascii=False, indent=2)) + "\n")
+        sys.stdout.write(harmless_json(text) + "\n")
         sys.stdout.flush()
     except BrokenPipeError as error:
         raise OutputClosedError from error
 
 
 def print_failure(failure: Failure, *, as_json: bool) -> None:
-    """Tells an error and its next step: as text on stderr, with `as_json` as one JSON value on stdout."""
+    """Tells an error and its next step: as text on stderr, with `as_json` as one line of JSON on stdout.
+
+    It may come after lines that are results.
+    """
     if as_json:
-        print_json({"error": {"code": failure.code, "message": failure.message, "hint": failure.hint}})
+        print_json_line({"error": {"code": failure.code, "message": failure.message, "hint": failure.hint}})
         return
     err.print(Text.assemble(("error: ", "bold red"), harmless(failure.message)))
     if failure.hint:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -15,6 +15,7 @@ from sandbox_skills.ci.junit import junit_xml
 from sandbox_skills.ci.kept import check_folder, keep
 from sandbox_skills.ci.markdown import markdown
 from sandbox_skills.ci.plan import PlanRules, plan_trials
+from sandbox_skills.ci.results import TrialReport
 from sandbox_skills.ci.running import Running, RunningRules
 from sandbox_skills.ci.schema import suite_schema
 from sandbox_skills.ci.selection import changed_skills, chosen, parse_shard, shard
@@ -25,7 +26,7 @@ from sandbox_skills.cli.terminal import NOTES, err, print_json
 from sandbox_skills.cli.testing_view import view_of
 from sandbox_skills.cli.text import harmless_line
 from sandbox_skills.cli.validate import write_sarif
-from sandbox_skills.errors import CommandError, InputError
+from sandbox_skills.errors import CommandError, EngineError, InputError
 from sandbox_skills.install.validate import Report, validate
 from sandbox_skills.settings import current_directory, job_summary_file
 from sandbox_skills.spec import LOCAL_TENANT
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sandbox_skills.ci.discovery import FoundSkill
-    from sandbox_skills.ci.results import TrialReport
     from sandbox_skills.ci.trial import Trial
     from sandbox_skills.cli.options import GlobalOptions
     from sandbox_skills.cli.testing_view import View
@@ -67,7 +67,10 @@ def print_schema() -> int:
 
 
 def run_tests(options: GlobalOptions, wanted: RunTestsOptions) -> int:
-    """Runs what was chosen, and returns 0 where all passed, 1 for a failure, 125 where a sandbox failed."""
+    """Runs what was chosen, and returns 0 where all passed, 1 for a failure, 125 where a sandbox failed.
+
+    Raises EngineError where none could be had any more; what had run until then is in the reports.
+    """
     settings = options.settings()
     _check_targets(wanted)
     part = parse_shard(wanted.shard) if wanted.shard is not None else (1, 1)
@@ -85,6 +88,8 @@ def run_tests(options: GlobalOptions, wanted: RunTestsOptions) -> int:
         report = run_async(_run(running, trials, wanted, jobs, view))
     view.end(report)
     _write_reports(report, skills, wanted)
+    if report.fault is not None:
+        raise report.fault
     return SANDBOX_FAILED if report.count("error") else FAILED if _has_failed(report) else 0
 
 
@@ -92,11 +97,18 @@ async def _run(
     settings: Settings, trials: Sequence[Trial], wanted: RunTestsOptions, jobs: int, view: View
 ) -> TrialReport:
     rules = RunningRules(jobs, wanted.repeat, wanted.fail_fast)
+    report = TrialReport()
     with inline_directory(settings.data_dir) as place:
-        async with opened(settings) as live:
-            limits = settings.run_limits()
-            attempts = Attempts(live.manager, limits, LOCAL_TENANT, place, update=wanted.update)
-            return await Running(trials, attempts.make, rules, view.show).run()
+        try:
+            async with opened(settings) as live:
+                limits = settings.run_limits()
+                attempts = Attempts(live.manager, limits, LOCAL_TENANT, place, update=wanted.update)
+                report = await Running(trials, attempts.make, rules, view.show).run()
+        except EngineError as error:
+            if not report.results:
+                raise
+            return replace(report, fault=report.fault or error)
+    return report
 
 
 def _has_failed(report: TrialReport) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import AbstractContextManager, ExitStack
 from itertools import groupby
@@ -13,9 +12,8 @@ from rich.text import Text
 
 from sandbox_skills.ci.messages import failure_lines, headline, summary
 from sandbox_skills.ci.results import STATUSES
-from sandbox_skills.cli.streams import OutputClosedError
-from sandbox_skills.cli.terminal import err, out
-from sandbox_skills.cli.text import aligned, harmless_json, harmless_line
+from sandbox_skills.cli.terminal import err, out, print_json_line
+from sandbox_skills.cli.text import aligned, harmless_line
 from sandbox_skills.settings import is_ci
 
 if TYPE_CHECKING:
@@ -75,11 +73,11 @@ class _Unentered:
 
 class _JsonView(_Unentered):
     def show(self, result: TrialResult) -> None:
-        _write_json(result.as_dict())
+        print_json_line(result.as_dict())
 
     def end(self, report: TrialReport) -> None:
         figures = {"skills": report.skills, "seconds": round(report.seconds, 3)}
-        _write_json({"summary": {**report.counts, **figures}})
+        print_json_line({"summary": {**report.counts, **figures}})
 
 
 class _LineView(_Unentered):
@@ -163,11 +161,3 @@ def _rows(report: TrialReport) -> Iterator[tuple[str, ...]]:
         counts = (str(sum(one.status == status for one in results)) for status in STATUSES)
         seconds = sum(one.seconds for one in results)
         yield (harmless_line(results[0].trial.skill), *counts, f"{seconds:.1f}")
-
-
-def _write_json(value: object) -> None:
-    try:
-        sys.stdout.write(harmless_json(json.dumps(value, ensure_ascii=False)) + "\n")
-        sys.stdout.flush()
-    except BrokenPipeError as error:
-        raise OutputClosedError from error

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import textwrap
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
 
 import pytest
+
+from tests.integration.relay import relay
 
 if TYPE_CHECKING:
     from subprocess import CompletedProcess
@@ -224,3 +228,31 @@ def test_without_a_daemon_it_is_125_with_the_fix(program: Program, tmp_path: Pat
     done = program.run("test", str(skill), DOCKER_HOST=f"unix://{tmp_path}/none.sock")
     assert done.returncode == 125
     assert "hint: " in done.stderr
+
+
+@pytest.mark.timeout(90)
+def test_a_daemon_that_dies_halfway_is_125_and_what_had_run_is_in_the_reports(
+    program: Program, tmp_path: Path
+) -> None:
+    cases = "".join(f"  - {{name: case {n}, run: echo {n}}}\n" for n in range(40))
+    skill = write(tmp_path, f"cases:\n{cases}")
+    report = tmp_path / "results.xml"
+    with relay(tmp_path / "docker.sock") as way:
+        process = program.start(
+            "test", str(skill), "-k", "::case", "--json", "--junit", str(report),
+            environ={"DOCKER_HOST": f"unix://{way.place}"},
+        )  # fmt: skip
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        way.cut()
+        rest, told = process.communicate(timeout=60)
+    rows = [json.loads(line) for line in (first + rest).splitlines()]
+    statuses = Counter(row["status"] for row in rows if "name" in row)
+    assert process.returncode == 125, told
+    assert rows[-1]["error"]["hint"]
+    assert sum(statuses.values()) == 40
+    assert statuses["passed"] >= 1
+    assert min(statuses["error"], statuses["skipped"]) >= 1
+    suite = ET.parse(report).getroot()
+    assert (suite.get("tests"), suite.get("errors")) == ("40", str(statuses["error"]))
+    assert program.run("gc").returncode == 0  # a box that was made when the daemon went away

@@ -1,5 +1,6 @@
 """`sandbox-skills mcp` over Docker: live output, files as artifacts, a cancel that ends the run, many clients, and an
-end by force. After that the next start or `gc` leaves nothing: the fixture that looks for what a sandbox may hold says so.
+end by force. After that the next start or `gc` leaves nothing: the fixture that looks for what a sandbox may hold says
+so.
 """
 
 from __future__ import annotations
@@ -186,7 +187,9 @@ async def test_killed_while_clients_have_runs_under_way_nothing_is_left(
     start_again(program, server)
 
 
-def test_killed_at_its_stdin_nothing_is_left_after_gc(program: Program, server: StdioServerParameters) -> None:
+def test_killed_at_its_stdin_nothing_is_left_after_gc(
+    program: Program, server: StdioServerParameters
+) -> None:
     assert server.env is not None
     process = program.start(
         *server.args, stdin=subprocess.PIPE, environ={"SKILLS_ROOT": server.env["SKILLS_ROOT"]}

@@ -9,9 +9,9 @@ import pytest
 
 from sandbox_skills.ci.observed import Failure
 from sandbox_skills.ci.results import Status, TrialReport, TrialResult, settled
-from sandbox_skills.ci.running import NOT_BEGUN, Running, RunningRules
+from sandbox_skills.ci.running import NO_SANDBOX, NOT_BEGUN, Running, RunningRules
 from sandbox_skills.ci.suite import Case
-from sandbox_skills.ci.trial import Sandboxed, Trial
+from sandbox_skills.ci.trial import Looked, Sandboxed, Trial
 from sandbox_skills.errors import EngineUnavailableError
 from sandbox_skills.workspace.manager import Shell
 
@@ -92,12 +92,34 @@ async def test_no_trial_is_a_report_of_nothing() -> None:
     assert (report.results, report.skills) == ((), 0)
 
 
-async def test_an_engine_that_is_away_ends_all_with_its_error() -> None:
-    async def away(_: Trial) -> TrialResult:
-        raise EngineUnavailableError("no daemon")
+async def test_an_engine_that_goes_away_begins_nothing_more_and_leaves_what_has_run() -> None:
+    begun: list[str] = []
 
-    running = Running(trials("a", "b", "c"), away, RunningRules(jobs=2), lambda _: None)
-    with pytest.raises(EngineUnavailableError, match="no daemon"):
+    async def away(trial: Trial) -> TrialResult:
+        begun.append(trial.name)
+        if trial.name == "b":
+            raise EngineUnavailableError("no daemon")
+        return result(trial, "passed")
+
+    look = Trial("sums", Path("sums"), "look", Looked(lambda: ()))
+    running = Running([*trials("a", "b", "c"), look], away, RunningRules(jobs=1), lambda _: None)
+    report = await running.run()
+    assert [(one.trial.name, one.status, one.reason) for one in report.results] == [
+        ("a", "passed", ""),
+        ("b", "error", "no daemon (engine_unavailable)"),
+        ("c", "skipped", NO_SANDBOX),
+        ("look", "passed", ""),
+    ]
+    assert begun == ["a", "b", "look"]
+    assert str(report.fault) == "no daemon"
+
+
+async def test_what_is_no_error_of_an_engine_ends_all() -> None:
+    async def broken(_: Trial) -> TrialResult:
+        raise KeyError("a")
+
+    running = Running(trials("a", "b"), broken, RunningRules(jobs=2), lambda _: None)
+    with pytest.raises(KeyError):
         await running.run()
 
 

@@ -14,7 +14,7 @@ from sandbox_skills.catalog import load_skill
 from sandbox_skills.ci.references import missing_files, named_files
 from sandbox_skills.ci.smoke import HELP_SECONDS, broken_trial, scripts_of, smoke_trials
 from sandbox_skills.ci.suite import SmokeChoice
-from sandbox_skills.ci.syntax import kind_of, syntax_command
+from sandbox_skills.ci.syntax import MAX_SCRIPTS, kind_of, syntax_command
 from sandbox_skills.ci.trial import Looked, Sandboxed, Skipped
 from sandbox_skills.workspace.manager import Script
 
@@ -139,6 +139,22 @@ def test_each_check_can_be_switched_off_with_a_reason(folder: Path) -> None:
     found = trials(folder, **dict.fromkeys(every, "because of x"))
     assert len(found) == 6
     assert {one.work for one in found.values()} == {Skipped("because of x")}
+
+
+def test_what_a_skill_has_too_many_of_is_told(folder: Path) -> None:
+    for number in range(MAX_SCRIPTS + 7):
+        (folder / f"scripts/s{number:03}.py").write_text(ARGPARSE, encoding="utf-8")
+    work = {name: one.work for name, one in trials(folder).items() if "other scripts" in name}
+    assert work == {
+        "smoke: other scripts can be read": Skipped("7 more than the 300 scripts of a skill that are tried"),
+        "smoke: other scripts --help": Skipped("257 more than the 50 scripts of a skill that are tried"),
+        "smoke: other scripts start without the network": Skipped(
+            "257 more than the 50 scripts of a skill that are tried"
+        ),
+    }
+    for path in sorted((folder / "scripts").iterdir())[50:]:
+        path.unlink()
+    assert not [name for name in trials(folder) if "other scripts" in name]
 
 
 class TestSyntax:
