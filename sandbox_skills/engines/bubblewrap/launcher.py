@@ -188,7 +188,7 @@ def become_box(order: dict[str, Any], channel: int, words: int, filter_: int) ->
     """Turns this process into the box; raises OSError."""
     program = os.open(order["program"], os.O_RDONLY | os.O_CLOEXEC)
     for group in order["groups"]:
-        write(f"{group['path']}/cgroup.procs", "0")
+        write(f"{group['path']}/{group['join']}", "0")
     write("/proc/self/oom_score_adj", str(order["oom_score_adj"]))
     call("unshare", CLONE_NEWNS | CLONE_NEWIPC)
     limit_ipc(order)

@@ -171,6 +171,7 @@ def _group(
     return {
         "path": str(hierarchy.parent / f"{GROUP_PREFIX}{instance}-{sandbox_id}"),
         "files": [[file.name, file.value, file.optional] for file in files(hierarchy, limits)],
+        "join": hierarchy.join_file,
         "oom": hierarchy.oom_file,
     }
 

@@ -88,6 +88,7 @@ def test_one_hierarchy_of_version_2_is_shown_whole() -> None:
                 ["pids.max", "128", False],
                 ["cpu.max", "100000 100000", False],
             ],
+            "join": "cgroup.procs",
             "oom": "memory.events",
         }
     ]
@@ -106,6 +107,7 @@ def test_the_whole_order_is_this() -> None:
                     ["memory.limit_in_bytes", "536870912", False],
                     ["memory.memsw.limit_in_bytes", "536870912", True],
                 ],
+                "join": "tasks",
                 "oom": "memory.oom_control",
             },
             {
@@ -115,6 +117,7 @@ def test_the_whole_order_is_this() -> None:
                     ["cpu.cfs_quota_us", "100000", False],
                     ["pids.max", "128", False],
                 ],
+                "join": "tasks",
                 "oom": "",
             },
         ],

@@ -73,15 +73,15 @@ def test_a_group_outside_of_the_mount_is_no_place() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hierarchy", "oom", "places"),
+    ("hierarchy", "join", "oom", "places"),
     [
-        (Hierarchy(1, ("memory",), Path("/m")), "memory.oom_control", ("memory",)),
-        (Hierarchy(1, ("cpu", "pids"), Path("/m")), "", ("cpu", "pids")),
-        (Hierarchy(2, ("memory", "cpu"), Path("/m")), "memory.events", ("",)),
-        (Hierarchy(2, ("pids",), Path("/m")), "", ("",)),
+        (Hierarchy(1, ("memory",), Path("/m")), "tasks", "memory.oom_control", ("memory",)),
+        (Hierarchy(1, ("cpu", "pids"), Path("/m")), "tasks", "", ("cpu", "pids")),
+        (Hierarchy(2, ("memory", "cpu"), Path("/m")), "cgroup.procs", "memory.events", ("",)),
+        (Hierarchy(2, ("pids",), Path("/m")), "cgroup.procs", "", ("",)),
     ],
 )
-def test_where_a_hierarchy_counts_and_is_shown(
-    hierarchy: Hierarchy, oom: str, places: tuple[str, ...]
+def test_where_a_hierarchy_is_joined_counts_and_is_shown(
+    hierarchy: Hierarchy, join: str, oom: str, places: tuple[str, ...]
 ) -> None:
-    assert (hierarchy.oom_file, hierarchy.places) == (oom, places)
+    assert (hierarchy.join_file, hierarchy.oom_file, hierarchy.places) == (join, oom, places)
