@@ -40,12 +40,13 @@ the runner kills all and exits with 3. It exits with 0 when the host closes the 
 """
 # ruff: noqa: PTH100, PTH108, PTH110, PTH118, PTH116, PTH119, PTH123, PTH208
 # No pathlib, typing, dataclasses or socket: together they would add half to the start of every box. Nor json, signal
-# and enum, nor re before it is needed, which took a quarter of it (measured): what they stand on is enough.
+# and enum, nor re before it is needed, which took a quarter of it, nor collections, functools, contextlib, ctypes and
+# struct, which took another (measured): what they stand on is enough.
 
 from __future__ import annotations
 
+import _ctypes
 import _json
-import ctypes
 import errno
 import fcntl
 import gc
@@ -54,25 +55,69 @@ import os
 import resource
 import select
 import stat
-import struct
 import sys
 import time
-from collections import deque
-from contextlib import contextmanager, suppress
-from functools import lru_cache, partial
 from itertools import accumulate, chain, islice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
     import signal
+    import struct
     import subprocess
-    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-    from types import FrameType
+    from collections import deque
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import suppress
+    from ctypes import CDLL, c_int, c_long
+    from functools import partial
+    from types import FrameType, TracebackType
     from typing import Any, Never
 
 if not TYPE_CHECKING:
     import _signal as signal
+    import _struct as struct
+    from _collections import deque
+    from _functools import partial
+
+    class suppress:  # noqa: N801  the one of contextlib
+        """Goes on behind the block when one of these errors ends it."""
+
+        def __init__(self, *errors: type[BaseException]) -> None:
+            self._errors = errors
+
+        def __enter__(self) -> None:
+            """Does nothing."""
+
+        def __exit__(self, kind: type[BaseException] | None, *_: object) -> bool:
+            return kind is not None and issubclass(kind, self._errors)
+
+    class c_int(_ctypes._SimpleCData):  # noqa: N801, SLF001  the one of ctypes, and so is the next
+        """An int of C."""
+
+        _type_ = "i"
+
+    class c_long(_ctypes._SimpleCData):  # noqa: N801, SLF001
+        """A long of C."""
+
+        _type_ = "l"
+
+    class Function(_ctypes.CFuncPtr):
+        """A function of the C library that returns an int and keeps its errno for us."""
+
+        _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_USE_ERRNO
+        _restype_ = c_int
+
+    class CDLL:
+        """A library, with its functions as attributes; the name None is this program with its C library."""
+
+        def __init__(self, name: str | None, *, use_errno: bool) -> None:
+            assert use_errno
+            self._handle = _ctypes.dlopen(name, 0)  # where a Function looks for itself
+
+        def __getattr__(self, name: str) -> Function:
+            function = Function((name, self))
+            setattr(self, name, function)
+            return function
 
 # --- Protocol: spelt again from sandbox_skills/engines/wire.py, compared by a test ----------------------------------
 
@@ -463,10 +508,20 @@ def segments(path: str) -> list[str]:
     return names
 
 
-@lru_cache(maxsize=64)
 def prefixes(path: str) -> tuple[str, ...]:
     """Returns the directories on the way to a path and the path itself, from the top."""
-    return tuple(accumulate(segments(path), lambda above, name: f"{above}/{name}"))
+    known = PREFIXES.get(path)
+    if known is None:
+        known = tuple(accumulate(segments(path), lambda above, name: f"{above}/{name}"))
+        if len(PREFIXES) >= PREFIXES_KEPT:
+            PREFIXES.clear()
+        PREFIXES[path] = known
+    return known
+
+
+PREFIXES: dict[str, tuple[str, ...]] = {}
+PREFIXES_KEPT = 64
+"""Paths that `prefixes` remembers: more than the places of a run."""
 
 
 def shown(path: str) -> str:
@@ -480,6 +535,21 @@ def is_text(path: str) -> bool:
         return len(path.encode()) <= PATH_BYTES
     except UnicodeEncodeError:
         return False
+
+
+class OpenDirectory:
+    """The descriptor of a directory, closed behind the block."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def __enter__(self) -> int:
+        return self._descriptor
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        os.close(self._descriptor)
 
 
 class Workspace:
@@ -513,8 +583,7 @@ class Workspace:
         self._seen = frozenset(path for path in there if there.issuperset(prefixes(path)))
         self._seen |= frozenset(link for link in links if self._is_link(*link))
 
-    @contextmanager
-    def directory(self, names: Sequence[str], *, make: bool = False) -> Generator[int]:
+    def directory(self, names: Sequence[str], *, make: bool = False) -> OpenDirectory:
         """Opens a directory for the time of the block; `make` creates what is missing on the way."""
         descriptor = os.dup(self._root)
         try:
@@ -522,9 +591,10 @@ class Workspace:
                 below = self.enter(descriptor, name, make=make)
                 os.close(descriptor)
                 descriptor = below
-            yield descriptor
-        finally:
+        except BaseException:
             os.close(descriptor)
+            raise
+        return OpenDirectory(descriptor)
 
     @staticmethod
     def enter(directory: int, name: str, *, make: bool = False) -> int:
@@ -1348,9 +1418,10 @@ def spawn_on_terminal(order: Order, terminal: str) -> int:
     return spawn_with(order, [(os.POSIX_SPAWN_OPEN, 0, terminal, os.O_RDWR, 0), (dup, 0, 1), (dup, 0, 2)])
 
 
-@lru_cache(maxsize=1)
 def recorder() -> Any:  # noqa: ANN401  a module that the type checkers know as a file of its own
     """Returns the module beside this one; most boxes record nothing, and do without."""
+    if loaded := sys.modules.get("recorder"):
+        return loaded
     from importlib.util import module_from_spec, spec_from_file_location  # noqa: PLC0415  as above
 
     spec = spec_from_file_location("recorder", RECORDER)
@@ -1358,6 +1429,7 @@ def recorder() -> Any:  # noqa: ANN401  a module that the type checkers know as 
         raise Refused("no_recorder", "there is none in this image")
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
+    sys.modules["recorder"] = module
     return module
 
 
@@ -1433,14 +1505,14 @@ class OwnScore:
             self._file = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
         self._set(0)
 
-    @contextmanager
-    def raised(self) -> Generator[None]:
+    def __enter__(self) -> None:
         """Has the score of a program while the block lasts."""
         self._set(OOM_SCORE)
-        try:
-            yield
-        finally:
-            self._set(0)
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self._set(0)
 
     def _set(self, score: int) -> None:
         # Where 0 is refused, the score of the container stays, which is the lowest then for its programs too.
@@ -1726,7 +1798,7 @@ class Run:
         self._terminal: Terminal | None = None
         self._skills = skills
         self.recorder: Any = None
-        with OWN_SCORE.raised():
+        with OWN_SCORE:
             if order.tty:
                 self._open_terminal(order, order.tty)
             else:
@@ -1880,7 +1952,7 @@ def full(paths: Iterable[str]) -> tuple[bool, bool]:
 
 # --- Facts: what this box is, read in under 3 ms ----------------------------------------------------------------------
 
-LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC = CDLL(None, use_errno=True)
 PR_GET_DUMPABLE = 3
 PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
@@ -1888,9 +1960,9 @@ PR_SET_CHILD_SUBREAPER = 36
 
 def call(function: Callable[..., int], *arguments: object) -> int:
     """Calls a function of the C library; raises OSError with its errno."""
-    result = function(*(ctypes.c_long(value) if isinstance(value, int) else value for value in arguments))
+    result = function(*(c_long(value) if isinstance(value, int) else value for value in arguments))
     if result == -1:
-        code = ctypes.get_errno()
+        code = _ctypes.get_errno()
         raise OSError(code, os.strerror(code))
     return result
 
@@ -2060,9 +2132,9 @@ class Probe:
             "read_pid1_mem": self._read_memory,
             "list_pid1_files": lambda: os.listdir(f"/proc/{self._runner}/fd"),
             "ptrace_pid1": lambda: call(LIBC.ptrace, PTRACE_SEIZE, self._runner, 0, 0),
-            "io_uring": lambda: raw_syscall("io_uring_setup", 1, ctypes.create_string_buffer(120)),
+            "io_uring": lambda: raw_syscall("io_uring_setup", 1, (c_int * 30)()),
             "keyctl": lambda: raw_syscall("keyctl", 0, -3, 0),
-            "bpf": lambda: raw_syscall("bpf", 0, ctypes.create_string_buffer(128), 128),
+            "bpf": lambda: raw_syscall("bpf", 0, (c_int * 32)(), 128),
             "userfaultfd": lambda: raw_syscall("userfaultfd", 1),
             "mount": self._mount,
             "setuid0": lambda: os.setuid(0),
@@ -2235,7 +2307,7 @@ class SystemV:
         self._info = info
         self._count = count
         self._stat = stat
-        self._words = (ctypes.c_int * IPC_WORDS)()
+        self._words = (c_int * IPC_WORDS)()
 
     def clear(self) -> None:
         """Removes every object; a system call of a microsecond where there is none."""
