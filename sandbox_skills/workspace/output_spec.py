@@ -31,7 +31,7 @@ KEPT_IN_WORKSPACE = (
 """The warning that goes with files that were collected and not asked to be saved."""
 
 
-class OutputSpec(BaseModel):
+class OutputSpec(BaseModel, json_schema_extra={"examples": [{"globs": ["out/**"], "save": True}]}):
     """The `outputs` manifest. A limit that is absent, null or not positive is the default.
 
     Keys are taken in snake_case (`max_files`) and as Go spells them (`MaxFiles`); snake_case wins.

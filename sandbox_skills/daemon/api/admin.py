@@ -22,7 +22,7 @@ from sandbox_skills.daemon.api.admin_values import (
 from sandbox_skills.daemon.api.auth import Admin
 from sandbox_skills.daemon.api.dependencies import TheDaemon
 from sandbox_skills.daemon.api.paging import DEFAULT_PAGE, After, Limit, cursor_of, id_behind, text_behind
-from sandbox_skills.daemon.api.values import Page, rfc3339, rfc3339_or_none
+from sandbox_skills.daemon.api.values import Id, Page, rfc3339, rfc3339_or_none
 from sandbox_skills.daemon.errors import CursorError
 
 if TYPE_CHECKING:
@@ -55,13 +55,13 @@ async def list_tenants(
 
 
 @router.get("/tenants/{tenant_id}", summary="Get a tenant")
-async def get_tenant(tenant_id: str, daemon: TheDaemon, _who: Admin) -> TenantTold:
+async def get_tenant(tenant_id: Id, daemon: TheDaemon, _who: Admin) -> TenantTold:
     """Returns a tenant, by its id or name."""
     return _tenant(await daemon.admin.tenant(tenant_id), daemon.admin)
 
 
 @router.patch("/tenants/{tenant_id}", summary="Change a tenant")
-async def update_tenant(tenant_id: str, change: TenantChange, daemon: TheDaemon, who: Admin) -> TenantTold:
+async def update_tenant(tenant_id: Id, change: TenantChange, daemon: TheDaemon, who: Admin) -> TenantTold:
     """Changes limits, rules, or whether its keys count. What of its runs is under way goes on."""
     changed = await daemon.admin.update_tenant(
         tenant_id,
@@ -74,7 +74,7 @@ async def update_tenant(tenant_id: str, change: TenantChange, daemon: TheDaemon,
 
 
 @router.post("/tenants/{tenant_id}/keys", status_code=201, summary="Make a key")
-async def create_key(tenant_id: str, new: NewKey, daemon: TheDaemon, who: Admin) -> NewKeyTold:
+async def create_key(tenant_id: Id, new: NewKey, daemon: TheDaemon, who: Admin) -> NewKeyTold:
     """Makes a key and shows it, this once."""
     made = await daemon.admin.create_key(
         tenant_id, scopes=new.scopes, name=new.name, expires_in=new.expires_in_seconds, actor=who.actor
@@ -83,13 +83,13 @@ async def create_key(tenant_id: str, new: NewKey, daemon: TheDaemon, who: Admin)
 
 
 @router.get("/tenants/{tenant_id}/keys", summary="List a tenant's keys")
-async def list_keys(tenant_id: str, daemon: TheDaemon, _who: Admin) -> Page[KeyTold]:
+async def list_keys(tenant_id: Id, daemon: TheDaemon, _who: Admin) -> Page[KeyTold]:
     """Returns every key of a tenant, oldest first, those that do not count any more too."""
     return Page(items=[_key(one) for one in await daemon.admin.keys(tenant_id)], next_cursor=None)
 
 
 @router.delete("/tenants/{tenant_id}/keys/{key_id}", status_code=204, summary="Revoke a key")
-async def revoke_key(tenant_id: str, key_id: str, daemon: TheDaemon, who: Admin) -> None:
+async def revoke_key(tenant_id: Id, key_id: Id, daemon: TheDaemon, who: Admin) -> None:
     """Ends a key at once; it stays in the list."""
     await daemon.admin.revoke_key(key_id, tenant_id=tenant_id, actor=who.actor)
 

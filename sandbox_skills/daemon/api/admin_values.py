@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, JsonValue
 
 from sandbox_skills.daemon.access.scopes import Scope
 from sandbox_skills.daemon.api.values import Given, Told
@@ -96,7 +96,21 @@ class NewKey(Given):
     ) = None
 
 
-class KeyTold(Told):
+_KEY: dict[str, JsonValue] = {
+    "id": _ID,
+    "object": "api_key",
+    "tenant_id": _ID,
+    "prefix": "ssk_0123456789abcdef",
+    "scopes": ["run"],
+    "name": "laptop",
+    "created_at": _MOMENT,
+    "expires_at": None,
+    "revoked_at": None,
+    "last_used_at": None,
+}
+
+
+class KeyTold(Told, json_schema_extra={"examples": [_KEY]}):
     """What may be told of a key."""
 
     id: str
@@ -111,34 +125,30 @@ class KeyTold(Told):
     last_used_at: str | None = Field(description="To the minute.")
 
 
-class NewKeyTold(KeyTold):
+class NewKeyTold(KeyTold, json_schema_extra={"examples": [{**_KEY, "key": "ssk_0123456789abcdef_..."}]}):
     """A key that was just made."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        json_schema_extra={
-            "examples": [
-                {
-                    "id": _ID,
-                    "object": "api_key",
-                    "tenant_id": _ID,
-                    "prefix": "ssk_0123456789abcdef",
-                    "scopes": ["run"],
-                    "name": "laptop",
-                    "created_at": _MOMENT,
-                    "expires_at": None,
-                    "revoked_at": None,
-                    "last_used_at": None,
-                    "key": "ssk_0123456789abcdef_...",
-                }
-            ]
-        },
-    )
 
     key: str = Field(description="The key itself. It is shown this once and kept nowhere.")
 
 
-class AuditTold(Told):
+class AuditTold(
+    Told,
+    json_schema_extra={
+        "examples": [
+            {
+                "seq": 17,
+                "at": 1795856400.0,
+                "tenant_id": _ID,
+                "actor": f"key:{_ID}",
+                "action": "run.submit",
+                "subject": f"run:{_ID}",
+                "detail": {"kind": "skill", "skill": "csv-report"},
+                "previous": "5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8",
+                "hash": "3f0a5c7d9b1e2a4c6d8f0b1c3e5a7d9f3f0a5c7d9b1e2a4c6d8f0b1c3e5a7d9f",
+            }
+        ]
+    },
+):
     """One deed. `hash` is SHA-256 over all else of it as JSON with sorted keys."""
 
     seq: int
@@ -152,7 +162,7 @@ class AuditTold(Told):
     hash: str
 
 
-class ArtifactsUsed(Told):
+class ArtifactsUsed(Told, json_schema_extra={"examples": [{"names": 3, "count": 5, "bytes": 20480}]}):
     """What is kept of artifacts."""
 
     names: int
@@ -160,7 +170,26 @@ class ArtifactsUsed(Told):
     bytes: int
 
 
-class UsageTold(Told):
+class UsageTold(
+    Told,
+    json_schema_extra={
+        "examples": [
+            {
+                "tenant_id": _ID,
+                "name": "acme",
+                "queued": 0,
+                "running": 1,
+                "runs_kept": 420,
+                "runs_of_day": 37,
+                "sessions": 2,
+                "skills": 1,
+                "skill_bytes": 5120,
+                "artifacts": {"names": 3, "count": 5, "bytes": 20480},
+                "limits": {"concurrency": 2, "queue": 1000},
+            }
+        ]
+    },
+):
     """What one tenant has and does, beside what it may."""
 
     tenant_id: str

@@ -54,7 +54,7 @@ class AgentGiven(Given):
         }
 
 
-class DecisionGiven(Given):
+class DecisionGiven(Given, json_schema_extra={"examples": [{"call_id": "call_7", "decision": "approve"}]}):
     """A person's word on a call that waits."""
 
     call_id: str = Field(min_length=1, max_length=256)
@@ -64,13 +64,20 @@ class DecisionGiven(Given):
     )
 
 
-class ResumeGiven(Given):
+class ResumeGiven(Given, json_schema_extra={"examples": [{"input": "Now for April, too."}]}):
     """What the user says next; without it the conversation goes on where it broke off."""
 
     input: Text | None = None
 
 
-class WaitingTold(Told):
+class WaitingTold(
+    Told,
+    json_schema_extra={
+        "examples": [
+            {"id": "call_7", "name": "use_skill", "arguments": {"skill": "csv-report"}, "kind": "approval"}
+        ]
+    },
+):
     """A call that waits for a person's word."""
 
     id: str
@@ -79,7 +86,14 @@ class WaitingTold(Told):
     kind: str
 
 
-class FaultTold(Told):
+class FaultTold(
+    Told,
+    json_schema_extra={
+        "examples": [
+            {"code": "model_unavailable", "message": "the model did not answer", "hint": "resume the run"}
+        ]
+    },
+):
     """What ended a leg that the model did not."""
 
     code: str

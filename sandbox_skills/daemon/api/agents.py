@@ -21,7 +21,7 @@ from sandbox_skills.daemon.api.event_values import SSE
 from sandbox_skills.daemon.api.paging import DEFAULT_PAGE, After, Limit, cursor_of, id_behind
 from sandbox_skills.daemon.api.rate_headers import rate_headers
 from sandbox_skills.daemon.api.run_events import LastId, Number, described, followed
-from sandbox_skills.daemon.api.values import Page
+from sandbox_skills.daemon.api.values import Id, Page
 from sandbox_skills.daemon.truth.agents import Word
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ async def listed(
 
 
 @router.get("/{run_id}", summary="Get what a model does")
-async def got(run_id: str, daemon: TheDaemon, who: Runner) -> AgentTold:
+async def got(run_id: Id, daemon: TheDaemon, who: Runner) -> AgentTold:
     """Returns a conversation as it stands."""
     return agent_told(await daemon.agents.get(run_id, tenant=who.tenant_id))
 
@@ -76,7 +76,7 @@ async def got(run_id: str, daemon: TheDaemon, who: Runner) -> AgentTold:
     responses=described("What the model and its tools do, until it is done or waits."),
 )
 async def events(
-    run_id: str,
+    run_id: Id,
     daemon: TheDaemon,
     who: Runner,
     accept: Annotated[str, Header()] = SSE,
@@ -90,7 +90,7 @@ async def events(
 
 
 @router.post("/{run_id}/approvals", status_code=202, summary="Allow or refuse a call")
-async def decide(run_id: str, given: DecisionGiven, daemon: TheDaemon, who: Runner) -> AgentTold:
+async def decide(run_id: Id, given: DecisionGiven, daemon: TheDaemon, who: Runner) -> AgentTold:
     """Says whether a call that waits may run; the model goes on with that at once."""
     daemon.check_taking()
     word = Word(given.call_id, given.decision == "approve", given.reason)
@@ -98,13 +98,13 @@ async def decide(run_id: str, given: DecisionGiven, daemon: TheDaemon, who: Runn
 
 
 @router.post("/{run_id}/resume", status_code=202, summary="Go on")
-async def resume(run_id: str, given: ResumeGiven, daemon: TheDaemon, who: Runner) -> AgentTold:
+async def resume(run_id: Id, given: ResumeGiven, daemon: TheDaemon, who: Runner) -> AgentTold:
     """Goes on with what the user says next, or where the model was when the server, or its provider, failed."""
     daemon.check_taking()
     return agent_told(await daemon.agents.resume(run_id, given.input, tenant=who.tenant_id, actor=who.actor))
 
 
 @router.post("/{run_id}/cancel", status_code=202, summary="Stop a model")
-async def cancel(run_id: str, daemon: TheDaemon, who: Runner) -> AgentTold:
+async def cancel(run_id: Id, daemon: TheDaemon, who: Runner) -> AgentTold:
     """Asks for the end of what is under way; what has ended stays as it is."""
     return agent_told(await daemon.agents.cancel(run_id, tenant=who.tenant_id))

@@ -13,6 +13,7 @@ from sandbox_skills.daemon.api import (
     admin,
     agents,
     artifacts,
+    examples,
     mcp,
     run_events,
     run_io,
@@ -88,6 +89,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
         schemas = document["components"]["schemas"]
         for model in (Problem, EventTold):
             _add(schemas, model)
+        examples.complete(schemas)
         app.openapi_schema = document
     return app.openapi_schema
 

@@ -23,8 +23,13 @@ router = APIRouter(prefix="/v1/artifacts", tags=["artifacts"])
 
 LATEST = "latest"
 
-Name = Annotated[str, Path(min_length=1, max_length=MAX_NAME_BYTES, description="May have slashes.")]
-Version = Annotated[str, Path(max_length=18, description="A number, or `latest`.")]
+Name = Annotated[
+    str,
+    Path(
+        min_length=1, max_length=MAX_NAME_BYTES, description="May have slashes.", examples=["out/report.csv"]
+    ),
+]
+Version = Annotated[str, Path(max_length=18, description="A number, or `latest`.", examples=["latest"])]
 
 
 class ArtifactTold(Told):

@@ -138,7 +138,10 @@ MAX_VIOLATIONS = 50
 """Violations that one answer tells: a body may break a rule once for each of a million members."""
 
 
-class Fault(BaseModel):
+class Fault(
+    BaseModel,
+    json_schema_extra={"examples": [{"field": "body.timeout", "message": "Input should be a valid number"}]},
+):
     """One rule that a request breaks."""
 
     field: str = Field(description="Where, as a path of names and numbers; empty for the whole.")

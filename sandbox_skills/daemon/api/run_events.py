@@ -11,6 +11,7 @@ from sandbox_skills.daemon.api.auth import Runner
 from sandbox_skills.daemon.api.dependencies import TheDaemon
 from sandbox_skills.daemon.api.event_values import NDJSON, SSE, EventTold, ndjson, sse
 from sandbox_skills.daemon.api.streams import spoken
+from sandbox_skills.daemon.api.values import Id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -29,10 +30,13 @@ LastId = Annotated[
 ]
 
 
+_STREAM = 'id: 3\nevent: output\ndata: {"seq":3,"type":"output","stream":"stdout","text":"3 rows\\n"}\n\n'
+
+
 def described(what: str) -> dict[int | str, dict[str, Any]]:
     """Returns how the document describes the answer of a route that is followed."""
     content = {
-        SSE: {"schema": {"type": "string"}},
+        SSE: {"schema": {"type": "string"}, "example": _STREAM},
         NDJSON: {"schema": {"$ref": "#/components/schemas/EventTold"}},
     }
     return {200: {"description": f"{what} `Accept` chooses the form.", "content": content}}
@@ -52,7 +56,7 @@ def followed(found: AsyncGenerator[RunEvent], accept: str) -> StreamingResponse:
     responses=described("The events, until the run has finished."),
 )
 async def events(
-    run_id: str,
+    run_id: Id,
     daemon: TheDaemon,
     who: Runner,
     accept: Annotated[str, Header()] = SSE,

@@ -4,13 +4,59 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, JsonValue
 
 from sandbox_skills.daemon.api.values import Outcome, Told
 from sandbox_skills.daemon.service.run_order import EXAMPLE
 
+OUTPUT_EXAMPLE: dict[str, JsonValue] = {
+    "name": "out/report.csv",
+    "content": "month,total\n3,91\n",
+    "mime_type": "text/csv",
+    "size_bytes": 17,
+    "truncated": False,
+    "ref": "",
+}
 
-class SkillTold(Told):
+RESULT_EXAMPLE: dict[str, JsonValue] = {
+    "run_id": "f3a9c0d1e2b34455",
+    "skill": "csv-report",
+    "digest": "3f0a5c7d9b1e2a4c6d8f0b1c3e5a7d9f3f0a5c7d9b1e2a4c6d8f0b1c3e5a7d9f",
+    "stdout": "3 rows\n",
+    "stderr": "",
+    "stdout_truncated": False,
+    "stderr_truncated": False,
+    "stdout_bytes": 7,
+    "stderr_bytes": 0,
+    "wall_seconds": 0.057,
+    "cpu_seconds": 0.031,
+    "max_rss": 11534336,
+    "limits_guessed": [],
+    "sandbox_lives": False,
+    "skipped": {},
+    "notes": [],
+    "staged_inputs": [],
+    "hints": [],
+    "output_files": [OUTPUT_EXAMPLE],
+    "primary_output": None,
+    "artifact_files": [],
+    "warnings": [],
+}
+
+
+class SkillTold(
+    Told,
+    json_schema_extra={
+        "examples": [
+            {
+                "name": "csv-report",
+                "version": "2",
+                "digest": "3f0a5c7d9b1e2a4c6d8f0b1c3e5a7d9f3f0a5c7d9b1e2a4c6d8f0b1c3e5a7d9f",
+                "source": "tenant",
+            }
+        ]
+    },
+):
     """Which content of which skill."""
 
     name: str
@@ -19,7 +65,7 @@ class SkillTold(Told):
     source: Literal["server", "tenant"]
 
 
-class OutputFile(Told):
+class OutputFile(Told, json_schema_extra={"examples": [OUTPUT_EXAMPLE]}):
     """One file that was asked for."""
 
     name: str
@@ -30,7 +76,12 @@ class OutputFile(Told):
     ref: str
 
 
-class ArtifactFile(Told):
+class ArtifactFile(
+    Told,
+    json_schema_extra={
+        "examples": [{"name": "out/report.csv", "version": 0, "ref": "artifact://out/report.csv@0"}]
+    },
+):
     """One file that was kept."""
 
     name: str
@@ -41,7 +92,7 @@ class ArtifactFile(Told):
 class ResultTold(Told):
     """What the program wrote and left, as `sandbox-skills run --json` tells it."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", json_schema_extra={"examples": [RESULT_EXAMPLE]})
 
     run_id: str = Field(description="The name of the run's own directory in the workspace.")
     skill: str
@@ -85,7 +136,7 @@ class RunTold(Told):
                     "request": EXAMPLE,
                     "outcome": {"type": "exited", "code": 0},
                     "limits_hit": [],
-                    "result": None,
+                    "result": RESULT_EXAMPLE,
                     "created_at": "2026-11-28T09:00:00.000Z",
                     "started_at": "2026-11-28T09:00:00.004Z",
                     "finished_at": "2026-11-28T09:00:00.061Z",

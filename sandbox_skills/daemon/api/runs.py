@@ -13,7 +13,7 @@ from sandbox_skills.daemon.api.dependencies import TheDaemon
 from sandbox_skills.daemon.api.paging import DEFAULT_PAGE, After, Limit, cursor_of, id_behind
 from sandbox_skills.daemon.api.rate_headers import rate_headers
 from sandbox_skills.daemon.api.run_values import RunTold, SkillTold
-from sandbox_skills.daemon.api.values import Page, rfc3339, rfc3339_or_none
+from sandbox_skills.daemon.api.values import Id, Page, rfc3339, rfc3339_or_none
 from sandbox_skills.daemon.service.run_order import RunOrder
 from sandbox_skills.daemon.service.runs import RunFilter
 from sandbox_skills.daemon.truth.run import IdempotencyKey, Run, RunState
@@ -97,7 +97,7 @@ async def listed(
 
 
 @router.get("/{run_id}", summary="Get a run")
-async def got(run_id: str, daemon: TheDaemon, who: Runner, wait: Wait = 0) -> RunTold:
+async def got(run_id: Id, daemon: TheDaemon, who: Runner, wait: Wait = 0) -> RunTold:
     """Returns a run; with `wait`, once it has finished or the time is over."""
     if wait > 0:
         return told(await daemon.runs.wait(run_id, tenant=who.tenant_id, seconds=wait))
@@ -105,7 +105,7 @@ async def got(run_id: str, daemon: TheDaemon, who: Runner, wait: Wait = 0) -> Ru
 
 
 @router.post("/{run_id}/cancel", status_code=202, summary="Cancel a run")
-async def cancel(run_id: str, daemon: TheDaemon, who: Runner) -> RunTold:
+async def cancel(run_id: Id, daemon: TheDaemon, who: Runner) -> RunTold:
     """Asks for the end of a run. One that waits ends at once, one that has finished stays as it is."""
     return told(await daemon.runs.cancel(run_id, tenant=who.tenant_id))
 

@@ -21,14 +21,33 @@ class Health(Told):
     status: Literal["ok"] = "ok"
 
 
-class Readiness(Told):
+class Readiness(
+    Told,
+    json_schema_extra={
+        "examples": [{"status": "ready", "checks": {"engine": "ok", "store": "ok", "database": "ok"}}]
+    },
+):
     """Whether the server can do its work; `checks` has a reason for each part that cannot."""
 
     status: Literal["ready", "draining", "not_ready"]
     checks: dict[str, str] = Field(description="`ok`, or what is wrong, by `engine`, `store` and `database`.")
 
 
-class Capabilities(Told):
+class Capabilities(
+    Told,
+    json_schema_extra={
+        "examples": [
+            {
+                "version": "1.0.0",
+                "engines": ["docker"],
+                "guarantees": ["memory", "no_network", "pids"],
+                "toolsets": ["native", "openrouter"],
+                "limits": {"run": {"wall_seconds": 300}},
+                "features": ["runs", "events"],
+            }
+        ]
+    },
+):
     """What this server enforces and allows. What is not here it does not have: nothing is silently less."""
 
     model_config = ConfigDict(frozen=True)
@@ -78,7 +97,12 @@ async def capabilities(daemon: TheDaemon) -> Capabilities:
     response_class=Response,
     dependencies=[Depends(requires(Scope.ADMIN))],
     responses={
-        200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "Their text form."}
+        200: {
+            "content": {
+                "text/plain": {"schema": {"type": "string"}, "example": "sandbox_skills_runs_queued 0\n"}
+            },
+            "description": "Their text form.",
+        }
     },
 )
 async def metrics(daemon: TheDaemon) -> Response:

@@ -14,7 +14,7 @@ from sandbox_skills.daemon.api.auth import Caller, Runner
 from sandbox_skills.daemon.api.content import BINARY, CONTENT_RESPONSES, Readable, content
 from sandbox_skills.daemon.api.dependencies import TheDaemon
 from sandbox_skills.daemon.api.paging import DEFAULT_PAGE, After, Limit, cursor_of, id_behind
-from sandbox_skills.daemon.api.values import Given, Page, Told, rfc3339
+from sandbox_skills.daemon.api.values import Given, Id, Page, Told, rfc3339
 from sandbox_skills.daemon.truth.sessions import Session, SessionState
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
@@ -24,18 +24,23 @@ LONGEST_SECONDS = 30 * 86_400.0
 
 Seconds = Annotated[float, Field(gt=0, le=LONGEST_SECONDS, allow_inf_nan=False)]
 FilePath = Annotated[
-    str, Path(min_length=1, description="Below `work/`, `out/` or `runs/` of the workspace.")
+    str,
+    Path(
+        min_length=1,
+        description="Below `work/`, `out/` or `runs/` of the workspace.",
+        examples=["work/sales.csv"],
+    ),
 ]
 
 
-class SessionGiven(Given):
+class SessionGiven(Given, json_schema_extra={"examples": [{"name": "report", "ttl_seconds": 3600}]}):
     """A session to be made."""
 
     name: str = Field(default="", max_length=256, description="For people; need not be unique.")
     ttl_seconds: Seconds = Field(default=3600.0, description="It closes when nobody used it for so long.")
 
 
-class ExtensionGiven(Given):
+class ExtensionGiven(Given, json_schema_extra={"examples": [{"seconds": 7200}]}):
     """How long a session is to live from now on."""
 
     seconds: Seconds
@@ -74,7 +79,21 @@ class SessionTold(Told):
     expires_at: str
 
 
-class SnapshotTold(Told):
+class SnapshotTold(
+    Told,
+    json_schema_extra={
+        "examples": [
+            {
+                "session_id": "01JDZ6V7Z3M9QHTR4W8YB2C5KD",
+                "files": 3,
+                "folders": 1,
+                "links": 0,
+                "bytes": 20480,
+                "skipped": {},
+            }
+        ]
+    },
+):
     """What was kept of a session; `skipped` has the paths that were not, and why."""
 
     session_id: str
@@ -85,7 +104,7 @@ class SnapshotTold(Told):
     skipped: dict[str, str]
 
 
-class FileTold(Told):
+class FileTold(Told, json_schema_extra={"examples": [{"path": "work/sales.csv", "size": 1482}]}):
     """A file of a session, by its path in the workspace."""
 
     path: str
@@ -96,7 +115,7 @@ class FilesTold(Told):
     """The files of a session; `truncated` where there are more than are told."""
 
     items: list[FileTold]
-    truncated: bool
+    truncated: bool = Field(examples=[False])
 
 
 @router.post("", status_code=201, summary="Make a session")
@@ -129,19 +148,19 @@ async def listed(
 
 
 @router.get("/{session_id}", summary="Get a session")
-async def got(session_id: str, daemon: TheDaemon, who: Runner) -> SessionTold:
+async def got(session_id: Id, daemon: TheDaemon, who: Runner) -> SessionTold:
     """Returns a session; looking at it is no use of it."""
     return told(await daemon.sessions.get(session_id, tenant=who.tenant_id))
 
 
 @router.post("/{session_id}/extend", summary="Let a session live longer")
-async def extend(session_id: str, given: ExtensionGiven, daemon: TheDaemon, who: Runner) -> SessionTold:
+async def extend(session_id: Id, given: ExtensionGiven, daemon: TheDaemon, who: Runner) -> SessionTold:
     """Lets it live for so long from now, never shorter than it would."""
     return told(await daemon.sessions.extend(session_id, given.seconds, tenant=who.tenant_id))
 
 
 @router.post("/{session_id}/snapshot", summary="Keep a session's files as they are")
-async def snapshot(session_id: str, daemon: TheDaemon, who: Runner) -> SnapshotTold:
+async def snapshot(session_id: Id, daemon: TheDaemon, who: Runner) -> SnapshotTold:
     """Keeps what the session goes on from, should its box be lost. Waits for a run that is under way."""
     daemon.check_taking()
     taken = await daemon.sessions.snapshot(session_id, tenant=who.tenant_id)
@@ -156,13 +175,13 @@ async def snapshot(session_id: str, daemon: TheDaemon, who: Runner) -> SnapshotT
 
 
 @router.delete("/{session_id}", summary="Close a session")
-async def close(session_id: str, daemon: TheDaemon, who: Runner) -> SessionTold:
+async def close(session_id: Id, daemon: TheDaemon, who: Runner) -> SessionTold:
     """Ends the session, what runs in it, and its files."""
     return told(await daemon.sessions.close(session_id, tenant=who.tenant_id, actor=who.actor))
 
 
 @router.get("/{session_id}/files", summary="List a session's files")
-async def files(session_id: str, daemon: TheDaemon, who: Runner) -> FilesTold:
+async def files(session_id: Id, daemon: TheDaemon, who: Runner) -> FilesTold:
     """Returns the files below `work/` and `out/`, by path."""
     found = await daemon.files.list(session_id, tenant=who.tenant_id)
     items = [FileTold(path=file.path, size=file.size) for file in found.files]
@@ -174,7 +193,7 @@ async def files(session_id: str, daemon: TheDaemon, who: Runner) -> FilesTold:
     summary="Put a file into a session",
     openapi_extra={"requestBody": {"content": {BINARY: {"schema": {"type": "string", "format": "binary"}}}}},
 )
-async def put(session_id: str, path: FilePath, request: Request, daemon: TheDaemon, who: Runner) -> FileTold:
+async def put(session_id: Id, path: FilePath, request: Request, daemon: TheDaemon, who: Runner) -> FileTold:
     """Writes one file; it appears whole or not at all."""
     daemon.check_taking()
     file = await daemon.files.put(session_id, path, request.stream(), tenant=who.tenant_id)
@@ -188,7 +207,7 @@ async def put(session_id: str, path: FilePath, request: Request, daemon: TheDaem
     responses=CONTENT_RESPONSES,
 )
 async def taken(
-    session_id: str,
+    session_id: Id,
     path: FilePath,
     daemon: TheDaemon,
     who: Runner,
@@ -201,7 +220,7 @@ async def taken(
 
 
 @asynccontextmanager
-async def _readable(daemon: TheDaemon, session_id: str, path: str, who: Caller) -> AsyncGenerator[Readable]:
+async def _readable(daemon: TheDaemon, session_id: Id, path: str, who: Caller) -> AsyncGenerator[Readable]:
     async with daemon.files.open(session_id, path, tenant=who.tenant_id) as file:
         yield Readable(file.size, file.chunks)
 

@@ -18,7 +18,23 @@ MAX_TEXT = 1024
 """Characters of a description that a list shows: as many as the specification allows."""
 
 
-class DiagnosticTold(Told):
+class DiagnosticTold(
+    Told,
+    json_schema_extra={
+        "examples": [
+            {
+                "file": "csv-report/SKILL.md",
+                "line": 3,
+                "column": 14,
+                "severity": "warning",
+                "code": "description-long",
+                "field": "description",
+                "message": "the description has more than 1024 characters",
+                "fix": "shorten it",
+            }
+        ]
+    },
+):
     """One thing that is wrong with a skill."""
 
     file: str = Field(default="", description="Where, by its path in the skill.")
@@ -101,7 +117,12 @@ class VersionTold(Told):
     diagnostics: list[DiagnosticTold]
 
 
-class ReportTold(Told):
+class ReportTold(
+    Told,
+    json_schema_extra={
+        "examples": [{"valid": True, "skills": 1, "errors": 0, "warnings": 0, "notes": 0, "findings": []}]
+    },
+):
     """What is wrong with a skill that was sent; nothing of it was kept."""
 
     valid: bool = Field(description="Whether it has no errors, so that it could be kept.")

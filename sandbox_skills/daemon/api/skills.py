@@ -33,9 +33,15 @@ if TYPE_CHECKING:
 
 router = APIRouter(prefix="/v1/skills", tags=["skills"])
 
-Name = Annotated[str, Path(min_length=1, max_length=256, description="The skill's name, or its id.")]
+Name = Annotated[
+    str,
+    Path(min_length=1, max_length=256, description="The skill's name, or its id.", examples=["csv-report"]),
+]
 Version = Annotated[
-    str, Path(min_length=1, max_length=32, description="The number of a version, or `latest`.")
+    str,
+    Path(
+        min_length=1, max_length=32, description="The number of a version, or `latest`.", examples=["latest"]
+    ),
 ]
 
 _FORM: dict[str, Any] = {

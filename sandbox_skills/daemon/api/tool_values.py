@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, JsonValue, model_validator
 
 from sandbox_skills.daemon.api.values import Given, Told
 
@@ -88,7 +88,26 @@ class ToolCallsGiven(Given):
         return (self.toolset,) if isinstance(self.toolset, str) else tuple(self.toolset)
 
 
-class ToolResultsTold(Told):
+RESULT_EXAMPLE: JsonValue = {
+    "type": "tool_result",
+    "tool_use_id": "toolu_1",
+    "content": [{"type": "text", "text": "3 rows"}],
+}
+
+
+class ToolResultsTold(
+    Told,
+    json_schema_extra={
+        "examples": [
+            {
+                "format": "anthropic",
+                "session_id": "conversation-42",
+                "result": RESULT_EXAMPLE,
+                "results": [RESULT_EXAMPLE],
+            }
+        ]
+    },
+):
     """What answers calls, as their provider takes it back: one for each call, in their order."""
 
     format: Format

@@ -5,9 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Generic, Literal, TypeVar
 
+from fastapi import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 T = TypeVar("T")
+
+Id = Annotated[str, Path(description="An id as it was told.", examples=["01JDZ6V7Z3M9QHTR4W8YB2C5KD"])]
+"""An id in a path. Whatever is none finds nothing."""
 
 DEFAULT_PAGE = 50
 MAX_PAGE = 200
@@ -33,28 +37,41 @@ class Page(Told, Generic[T]):
     next_cursor: str | None = Field(description="What `after` is to be for the next page; null at the end.")
 
 
-class Exited(Told):
+class Exited(Told, json_schema_extra={"examples": [{"type": "exited", "code": 0}]}):
     """The program ended by itself."""
 
     type: Literal["exited"] = "exited"
     code: int
 
 
-class Signalled(Told):
+class Signalled(Told, json_schema_extra={"examples": [{"type": "signalled", "signal": 11}]}):
     """The program died by a signal that no limit explains."""
 
     type: Literal["signalled"] = "signalled"
     signal: int
 
 
-class Stopped(Told):
+class Stopped(Told, json_schema_extra={"examples": [{"type": "stopped", "reason": "wall_time"}]}):
     """A limit or the caller ended the program."""
 
     type: Literal["stopped"] = "stopped"
     reason: Literal["wall_time", "cpu_time", "memory", "output", "cancelled"]
 
 
-class SandboxFailed(Told):
+class SandboxFailed(
+    Told,
+    json_schema_extra={
+        "examples": [
+            {
+                "type": "sandbox_error",
+                "code": "sandbox_lost",
+                "message": "the daemon was restarted while the run was going; what it did by then is unknown",
+                "hint": "",
+                "reason": "restarted",
+            }
+        ]
+    },
+):
     """The sandbox failed, not the program in it; what it did by then is unknown. It is not run again by itself."""
 
     type: Literal["sandbox_error"] = "sandbox_error"
@@ -64,7 +81,19 @@ class SandboxFailed(Told):
     reason: str = Field(default="", description="`restarted` where the server ended meanwhile; else empty.")
 
 
-class Rejected(Told):
+class Rejected(
+    Told,
+    json_schema_extra={
+        "examples": [
+            {
+                "type": "rejected",
+                "code": "policy_denied",
+                "message": "the policy does not allow this skill",
+                "hint": "ask the operator",
+            }
+        ]
+    },
+):
     """Nothing was started."""
 
     type: Literal["rejected"] = "rejected"

@@ -36,7 +36,9 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class InputGiven(_Part):
+class InputGiven(
+    _Part, json_schema_extra={"examples": [{"from": "artifact://sales.csv", "to": "work/sales.csv"}]}
+):
     """Something to be put into the workspace before the run."""
 
     source: str = Field(
@@ -47,7 +49,7 @@ class InputGiven(_Part):
     pin: bool = Field(default=False, description="Keep to the version of an artifact that came first.")
 
 
-class LimitsGiven(_Part):
+class LimitsGiven(_Part, json_schema_extra={"examples": [{"wall_seconds": 20}]}):
     """Limits below the usual ones; none is above what the operator allows."""
 
     wall_seconds: SomeSeconds | None = None
@@ -56,7 +58,7 @@ class LimitsGiven(_Part):
     stderr_bytes: Size | None = None
 
 
-class Terminal(_Part):
+class Terminal(_Part, json_schema_extra={"examples": [{"rows": 24, "cols": 80}]}):
     """The size of a terminal."""
 
     rows: Annotated[int, Field(ge=1, le=1000)] = 24
