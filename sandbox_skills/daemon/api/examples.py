@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 REFERENCE = "#/components/schemas/"
 
@@ -69,10 +69,12 @@ def _with_nulls(value: Any, schema: dict[str, Any], schemas: dict[str, Any]) -> 
     """Returns an example with the nulls that its schema demands, in its parts too."""
     meant = _meant(schema, schemas)
     if isinstance(value, list):
-        return [_with_nulls(one, meant.get("items", {}), schemas) for one in value]
+        return [_with_nulls(one, meant.get("items", {}), schemas) for one in cast("list[Any]", value)]
     if not isinstance(value, dict):
         return value
     known = meant.get("properties", {})
     nulls = [name for name in meant.get("required", ()) if NULL in known[name].get("anyOf", ())]
-    given = {name: _with_nulls(one, known.get(name, {}), schemas) for name, one in value.items()}
-    return dict.fromkeys(nulls) | given
+    parts = cast("dict[str, Any]", value).items()
+    return dict.fromkeys(nulls) | {
+        name: _with_nulls(one, known.get(name, {}), schemas) for name, one in parts
+    }
