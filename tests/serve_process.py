@@ -28,6 +28,11 @@ class Served:
     url: str
     key: str
 
+    def kill(self) -> None:
+        """Ends the process as a crash does."""
+        self.process.kill()
+        self.process.wait()
+
     def client(self, key: str | None = None) -> httpx.Client:
         """Returns a client with that key, the first one for None."""
         headers = {"Authorization": f"Bearer {key or self.key}"}
@@ -42,14 +47,19 @@ class Served:
 
 
 @contextmanager
-def served(program: Program, *arguments: str, **environ: str) -> Generator[Served]:
-    """Starts a server on a free port and an empty database; at the end it is told to end, and has to do so well."""
-    for left in program.data_dir.glob("daemon.db*"):
+def served(
+    program: Program, *arguments: str, after: Served | None = None, **environ: str
+) -> Generator[Served]:
+    """Starts a server on a free port and an empty database; at the end it is told to end, and has to do so well.
+
+    One that comes `after` another has its database, and so its keys.
+    """
+    for left in program.data_dir.glob("daemon.db*") if after is None else ():
         left.unlink()
     process = program.start("serve", "--port", "0", "--json", *arguments, environ=environ)
     try:
         told = announced(process)
-        yield Served(process, told["url"], told["key"])
+        yield Served(process, told["url"], told["key"] if after is None else after.key)
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
             _, complaints = process.communicate(timeout=WAIT_SECONDS)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
 
 REFERENCE = "#/components/schemas/"
 
@@ -65,16 +68,14 @@ def _object(schema: dict[str, Any], schemas: dict[str, Any]) -> list[Any]:
     return [{name: example[0] for name, example in parts.items()}]
 
 
-def _with_nulls(value: Any, schema: dict[str, Any], schemas: dict[str, Any]) -> Any:  # noqa: ANN401  # JSON
+def _with_nulls(value: JsonValue, schema: dict[str, Any], schemas: dict[str, Any]) -> JsonValue:
     """Returns an example with the nulls that its schema demands, in its parts too."""
     meant = _meant(schema, schemas)
     if isinstance(value, list):
-        return [_with_nulls(one, meant.get("items", {}), schemas) for one in cast("list[Any]", value)]
+        return [_with_nulls(one, meant.get("items", {}), schemas) for one in value]
     if not isinstance(value, dict):
         return value
     known = meant.get("properties", {})
     nulls = [name for name in meant.get("required", ()) if NULL in known[name].get("anyOf", ())]
-    parts = cast("dict[str, Any]", value).items()
-    return dict.fromkeys(nulls) | {
-        name: _with_nulls(one, known.get(name, {}), schemas) for name, one in parts
-    }
+    given = {name: _with_nulls(one, known.get(name, {}), schemas) for name, one in value.items()}
+    return dict.fromkeys(nulls) | given

@@ -43,6 +43,7 @@ from sandbox_skills.daemon.truth.sessions import Sessions
 from sandbox_skills.daemon.truth.tenants import Tenants
 from sandbox_skills.daemon.working.agent_events import AgentEvents
 from sandbox_skills.daemon.working.agent_work import AgentWork
+from sandbox_skills.daemon.working.endings import interrupted
 from sandbox_skills.daemon.working.execution import SkillExecution
 from sandbox_skills.daemon.working.mcp_servers import McpServers
 from sandbox_skills.daemon.working.metrics import Metrics
@@ -282,6 +283,7 @@ def _daemon(settings: Settings, live: Live, database: Database, quotas: TenantQu
             AgentEvents,
             node=models,
             lease_seconds=lease_seconds,
+            drained=interrupted,
         ),
         metrics=metrics,
         admin=AdminService(database, live.artifacts),

@@ -35,6 +35,16 @@ def cancelled() -> Finished:
     return Finished({"type": "stopped", "reason": "cancelled"})
 
 
+def interrupted() -> Finished:
+    """Returns how a leg of a conversation ended that the server could not wait for: the next server goes on with it."""
+    return sandbox_failed(
+        "draining",
+        "the server ended while the model was at work",
+        reason="restarted",
+        hint="resume the run: nothing that the model has done is lost",
+    )
+
+
 def failed(error: Exception) -> Finished:
     """Returns how a run ended that could not be run, or whose sandbox failed."""
     match error:

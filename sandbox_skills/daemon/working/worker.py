@@ -57,10 +57,11 @@ class Journal(Protocol[V_co]):
 class Worker(Generic[V]):
     """Works on runs, `node.slots` at once, until it is drained. `work` does one and says how it ended.
 
-    `on_end` is called with the id of each run once that is written down.
+    `on_end` is called with the id of each run once that is written down. `drained` says how runs end that were still
+    under way when the worker had to stop.
     """
 
-    def __init__(  # what it works with
+    def __init__(  # noqa: PLR0913  # what it works with
         self,
         queue: RunQueue,
         nodes: NodeRegistry,
@@ -70,6 +71,7 @@ class Worker(Generic[V]):
         node: Node,
         lease_seconds: float,
         on_end: Callable[[str], object] = str,
+        drained: Callable[[], Finished] = cancelled,
     ) -> None:
         self._queue = queue
         self._nodes = nodes
@@ -78,8 +80,10 @@ class Worker(Generic[V]):
         self._node = node
         self._lease_seconds = lease_seconds
         self._on_end = on_end
+        self._drained = drained
         self._going: dict[str, tuple[Lease, asyncio.Task[None]]] = {}
         self._cancelled: set[str] = set()
+        self._ending: frozenset[str] = frozenset()
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self.draining = False
@@ -112,7 +116,7 @@ class Worker(Generic[V]):
         ):  # what a claim that was under way has brought arrives, and begins: it is to be written down
             await asyncio.sleep(0)
         await finish(_gone(self._tasks))
-        self._cancelled |= self._going.keys()
+        self._ending = frozenset(self._going.keys() - self._cancelled)
         await finish(_gone([task for _, task in self._going.values()], again=None))
         await self._nodes.leave(self._node.id)
 
@@ -157,7 +161,7 @@ class Worker(Generic[V]):
         try:
             ended = await self._ended(lease, journal.voice)
         except asyncio.CancelledError:
-            ended = cancelled()
+            ended = self._drained() if run_id in self._ending else cancelled()
         try:
             await finish(self._settle(lease, ended, journal, writing))
         finally:

@@ -64,6 +64,12 @@ async def told(client: httpx.AsyncClient, run_id: str) -> dict[str, Any]:
     return run
 
 
+async def until_asked(model: ModelServer, times: int) -> None:
+    async with asyncio.timeout(15):
+        while len(model.asked) < times:  # noqa: ASYNC110  # another thread's
+            await asyncio.sleep(0.02)
+
+
 async def test_a_model_works_with_the_tenant_s_skills_and_is_followed(
     tmp_path: Path, model: ModelServer
 ) -> None:
@@ -217,9 +223,7 @@ async def test_a_conversation_that_a_death_broke_off_goes_on_where_it_was(
     model.script(Say([LOAD]), Raw([30.0]), Say([text("Where was I?")]))
     async with opened(tmp_path, model) as host, host.client(await host.tenant("acme")) as client:
         run_id = await began(client)
-        async with asyncio.timeout(15):
-            while len(model.asked) < 2:  # noqa: ASYNC110  # another thread's
-                await asyncio.sleep(0.02)
+        await until_asked(model, 2)
         await host.daemon.queue.abandon(restarted())
         await followed(client, run_id)
         assert (await told(client, run_id))["state"] == "interrupted"
@@ -229,6 +233,31 @@ async def test_a_conversation_that_a_death_broke_off_goes_on_where_it_was(
     assert model.bodies[2]["input"] == model.bodies[1]["input"]
     calls = [one for one in model.bodies[2]["input"] if one.get("type") == "function_call"]
     assert len(calls) == 1
+
+
+async def test_what_a_server_could_not_wait_for_is_no_cancel_and_goes_on_at_the_next(
+    tmp_path: Path, model: ModelServer
+) -> None:
+    model.script(Say([LOAD]), Raw([30.0]), Raw([30.0]))
+    async with opened(tmp_path, model) as host:
+        key = await host.tenant("acme")
+        async with host.client(key) as client:
+            run_id = await began(client)
+            await until_asked(model, 2)
+            cancelled = await began(client)
+            await until_asked(model, 3)
+            await client.post(f"/v1/agents/runs/{cancelled}/cancel")
+            await followed(client, cancelled)
+            await host.daemon.drain(0)
+            run = await told(client, run_id)
+            assert (run["state"], run["error"]["code"]) == ("interrupted", "draining")
+    model.script(Say([text("Here I am.")]))
+    async with opened(tmp_path, model) as host, host.client(key) as client:
+        assert (await told(client, cancelled))["state"] == "cancelled"
+        assert (await client.post(f"/v1/agents/runs/{run_id}/resume", json={})).status_code == 202
+        await followed(client, run_id)
+        run = await told(client, run_id)
+        assert (run["state"], run["text"], run["error"]) == ("finished", "Here I am.", None)
 
 
 async def test_nobody_sees_or_touches_another_tenant_s(tmp_path: Path, model: ModelServer) -> None:
