@@ -12,7 +12,7 @@ import httpx
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping, Sequence
 
     from tests.conftest import Program
 
@@ -47,19 +47,29 @@ class Served:
 
 
 @contextmanager
-def served(
-    program: Program, *arguments: str, after: Served | None = None, **environ: str
-) -> Generator[Served]:
-    """Starts a server on a free port and an empty database; at the end it is told to end, and has to do so well.
-
-    One that comes `after` another has its database, and so its keys.
-    """
-    for left in program.data_dir.glob("daemon.db*") if after is None else ():
+def served(program: Program, *arguments: str, **environ: str) -> Generator[Served]:
+    """Starts a server on a free port and an empty database; at the end it is told to end, and has to do so well."""
+    for left in program.data_dir.glob("daemon.db*"):
         left.unlink()
+    with _served(program, arguments, environ, key=None) as server:
+        yield server
+
+
+@contextmanager
+def served_after(program: Program, first: Served, *arguments: str, **environ: str) -> Generator[Served]:
+    """Starts a server as `served` does, with the database and so the keys of the one before it."""
+    with _served(program, arguments, environ, key=first.key) as server:
+        yield server
+
+
+@contextmanager
+def _served(
+    program: Program, arguments: Sequence[str], environ: Mapping[str, str], key: str | None
+) -> Generator[Served]:
     process = program.start("serve", "--port", "0", "--json", *arguments, environ=environ)
     try:
         told = announced(process)
-        yield Served(process, told["url"], told["key"] if after is None else after.key)
+        yield Served(process, told["url"], key or told["key"])
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
             _, complaints = process.communicate(timeout=WAIT_SECONDS)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING, Literal
 
-from sandbox_skills.client.connection import Connection, Request, path_of
+from sandbox_skills.client.connection import IDEMPOTENCY_KEY, Connection, Request, path_of
 from sandbox_skills.client.events import follow
 
 if TYPE_CHECKING:
@@ -20,9 +21,16 @@ class Agents:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
-    async def create(self, given: JsonObject) -> JsonObject:
-        """Lets a model work on `input`; `given` is the body of POST /v1/agents/runs. Never made again by itself."""
-        return await self._connection.json(Request("POST", path_of("agents", "runs"), json=given))
+    async def create(self, given: JsonObject, *, idempotency_key: str = "") -> JsonObject:
+        """Lets a model work on `input`; `given` is the body of POST /v1/agents/runs.
+
+        A request whose answer was lost is made again without a second run: each has a key, a new one where none is
+        given.
+        """
+        headers = {IDEMPOTENCY_KEY: idempotency_key or secrets.token_hex(16)}
+        return await self._connection.json(
+            Request("POST", path_of("agents", "runs"), json=given, headers=headers)
+        )
 
     async def get(self, run_id: str) -> JsonObject:
         """Returns a run as it is now."""

@@ -19,6 +19,7 @@ class DaemonSettings(Section):
     port: Annotated[int, Field(ge=0, le=65_535)] = 8765
     slots: Annotated[int, Field(ge=1, le=256)] = 8
     agent_slots: Annotated[int, Field(ge=1, le=256)] = 16
+    agent_models: tuple[str, ...] = ()
     pool_size: Annotated[int, Field(ge=0, le=64)] = 2
     queue_runs: Count = 10_000
     lease_seconds: Seconds = 30.0

@@ -23,13 +23,14 @@ from sandbox_skills.daemon.dispatch.base import Accepted, Node
 from sandbox_skills.daemon.dispatch.bell import Bell
 from sandbox_skills.daemon.dispatch.sql_nodes import SqlNodeRegistry
 from sandbox_skills.daemon.dispatch.sql_queue import SqlRunQueue
-from sandbox_skills.daemon.truth.agents import Agents
+from sandbox_skills.daemon.truth.agents import Agents, Beginning, LegRequest
 from sandbox_skills.daemon.truth.audit import AuditTrail, Deed
 from sandbox_skills.daemon.truth.changes import Boundary, Change
 from sandbox_skills.daemon.truth.database import opened_database
+from sandbox_skills.daemon.truth.ids import new_id
 from sandbox_skills.daemon.truth.keys import Keys
 from sandbox_skills.daemon.truth.retention import RecordAges, Records
-from sandbox_skills.daemon.truth.run import Finished, IdempotencyKey, NewEvent, NewRun, restarted
+from sandbox_skills.daemon.truth.run import Finished, IdempotencyKey, NewEvent, NewRun, RunKind, restarted
 from sandbox_skills.daemon.truth.sessions import Sessions
 from sandbox_skills.daemon.truth.skills import NewVersion, SkillQuota, add_version, delete_version
 from sandbox_skills.daemon.truth.tenants import Tenants
@@ -98,7 +99,12 @@ class Life:
 
     async def _agents(self, tenant: Tenant) -> None:
         agents = Agents(self.database)
-        made = await agents.create({"model": "m"}, "hello", tenant_id=tenant.id, actor="test")
+        begin = LegRequest(new_id(), begin=Beginning({"model": "m"}, "hello", "test"))
+        new = NewRun(tenant.id, begin.kept(), kind=RunKind.AGENT)
+        accepted = await self.queue.submit(new)
+        assert isinstance(accepted, Accepted)
+        made = await agents.of_run(accepted.run)
+        await self.queue.cancel(accepted.run.id, tenant_id=tenant.id)
         self.tell("agent", id=made.id)
         await agents.say(made.id, "more")
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.test_cli_interrupted import boxes
 from tests.model_server import ModelServer, Raw, Say, call, text
-from tests.serve_process import served
+from tests.serve_process import served, served_after
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +57,7 @@ def test_a_run_that_was_going_is_told_as_lost_and_nothing_of_it_is_left(
 ) -> None:
     with served(program, **NO_POOL) as first:
         run_id, seq = killed_after_output(first)
-    with served(program, after=first, **NO_POOL) as second, second.client() as client:
+    with served_after(program, first, **NO_POOL) as second, second.client() as client:
         # What is left is gone before anything is answered.
         assert boxes(daemon, program) == []
         run = client.get(f"/v1/runs/{run_id}").json()
@@ -83,7 +83,7 @@ def test_a_session_keeps_what_was_snapshotted_and_goes_on(program: Program, daem
         assert client.post(f"/v1/sessions/{session}/snapshot").status_code == 200
         client.post("/v1/runs", json={"skill": "python-math", "command": TICKS, "session_id": session})
         killed_after_output(first)
-    with served(program, after=first, **NO_POOL) as second, second.client() as client:
+    with served_after(program, first, **NO_POOL) as second, second.client() as client:
         assert boxes(daemon, program) == []
         assert client.get(f"/v1/sessions/{session}").json()["state"] == "idle"
         assert client.get(f"/v1/sessions/{session}/files/work/a.txt").content == b"kept"
@@ -113,7 +113,7 @@ def test_a_model_whose_call_was_going_is_interrupted_and_goes_on_without_doing_i
             assert time.monotonic() < until
             time.sleep(0.05)
         first.kill()
-    with served(program, after=first, **environ) as second, second.client() as client:
+    with served_after(program, first, **environ) as second, second.client() as client:
         assert boxes(daemon, program) == []
         path = f"/v1/agents/runs/{run_id}"
         assert client.get(path).json()["state"] == "interrupted"

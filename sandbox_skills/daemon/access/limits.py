@@ -28,6 +28,21 @@ class SandboxCeiling(BaseModel):
     output_bytes: _Bytes | None = None
 
 
+class AgentCeiling(BaseModel):
+    """What models of the tenant may do at most in one leg; None leaves what the server's settings allow.
+
+    `models` are names, with `*`, that may be asked beside the settings' own model; None: `daemon.agent_models`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    models: tuple[str, ...] | None = None
+    steps: _Positive | None = None
+    tokens: Annotated[int, Field(ge=1, le=2**50)] | None = None
+    cost: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    """US dollars, where the provider tells them."""
+
+
 class TenantLimits(BaseModel):
     """Everything that is counted for a tenant. `engines` None allows what the server has."""
 
@@ -46,6 +61,7 @@ class TenantLimits(BaseModel):
     skill_bytes: _Bytes = 1_024 * MIB
     """Contents of all versions of its skills."""
     sandbox: SandboxCeiling = SandboxCeiling()
+    agents: AgentCeiling = AgentCeiling()
     engines: tuple[str, ...] | None = None
 
 
@@ -64,10 +80,10 @@ def tenant_limits(own: Mapping[str, Any], defaults: TenantLimits | None = None) 
     Raises TenantInvalidError for what no tenant can have, with every fault.
     """
     base = (defaults or TenantLimits()).model_dump()
-    sandbox = own.get("sandbox")
     merged = {**base, **own}
-    if isinstance(sandbox, dict):
-        merged["sandbox"] = {**base["sandbox"], **sandbox}
+    for part in ("sandbox", "agents"):
+        if isinstance(given := own.get(part), dict):
+            merged[part] = {**base[part], **given}
     try:
         return TenantLimits.model_validate(merged)
     except ValidationError as error:

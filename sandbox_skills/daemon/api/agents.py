@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-from fastapi import APIRouter, Header, Response
+from fastapi import APIRouter, Header, Request, Response
 from fastapi.responses import StreamingResponse
 
 from sandbox_skills.daemon.api.agent_values import (
@@ -18,38 +17,33 @@ from sandbox_skills.daemon.api.agent_values import (
 from sandbox_skills.daemon.api.auth import Runner
 from sandbox_skills.daemon.api.dependencies import TheDaemon
 from sandbox_skills.daemon.api.event_values import SSE
+from sandbox_skills.daemon.api.idempotency import Key, idempotency
 from sandbox_skills.daemon.api.paging import DEFAULT_PAGE, After, Limit, cursor_of, id_behind
 from sandbox_skills.daemon.api.rate_headers import rate_headers
 from sandbox_skills.daemon.api.run_events import LastId, Number, described, followed
 from sandbox_skills.daemon.api.values import Id, Page
 from sandbox_skills.daemon.truth.agents import Word
 
-if TYPE_CHECKING:
-    from sandbox_skills.daemon.api.auth import Caller
-    from sandbox_skills.daemon.working.daemon import Daemon
-
 router = APIRouter(prefix="/v1/agents/runs", tags=["agents"])
 
 
 @router.post("", status_code=202, summary="Let a model work")
-async def create(given: AgentGiven, daemon: TheDaemon, who: Runner, response: Response) -> AgentTold:
+async def create(
+    given: AgentGiven,
+    daemon: TheDaemon,
+    who: Runner,
+    request: Request,
+    response: Response,
+    key: Key = None,
+) -> AgentTold:
     """Begins a conversation of a model with the tenant's skills. Whoever hangs up ends nothing."""
-    daemon.check_taking()
-    allowance = daemon.rates.check(who.tenant_id, per_minute=who.limits.runs_per_minute, now=time.monotonic())
-    response.headers.update(rate_headers(allowance))
-    await _check(given, daemon, who)
-    run = await daemon.agents.create(given.kept(), given.input, tenant=who.tenant_id, actor=who.actor)
+    response.headers.update(rate_headers(daemon.admit(who.tenant_id, who.limits)))
+    known = await idempotency(daemon, request, key)
+    run = await daemon.agents.create(
+        given.kept(), given.input, tenant=who.tenant_id, actor=who.actor, idempotency=known
+    )
     response.headers["Location"] = f"{router.prefix}/{run.agent.id}"
     return agent_told(run)
-
-
-async def _check(given: AgentGiven, daemon: Daemon, who: Caller) -> None:
-    """Raises for a session, a toolset or a model that there is none of, before anything is kept."""
-    settings = daemon.settings.model
-    settings.model_copy(update={"name": given.model or settings.name}).controller_options()
-    await daemon.tools.offer(
-        "responses", given.kept()["toolsets"], session_id=given.session_id or "", tenant=who.tenant_id
-    )
 
 
 @router.get("", summary="List what models do")
@@ -98,9 +92,14 @@ async def decide(run_id: Id, given: DecisionGiven, daemon: TheDaemon, who: Runne
 
 
 @router.post("/{run_id}/resume", status_code=202, summary="Go on")
-async def resume(run_id: Id, given: ResumeGiven, daemon: TheDaemon, who: Runner) -> AgentTold:
-    """Goes on with what the user says next, or where the model was when the server, or its provider, failed."""
-    daemon.check_taking()
+async def resume(
+    run_id: Id, given: ResumeGiven, daemon: TheDaemon, who: Runner, response: Response
+) -> AgentTold:
+    """Goes on with what the user says next, or where the model was when the server, or its provider, failed.
+
+    Counts as a run.
+    """
+    response.headers.update(rate_headers(daemon.admit(who.tenant_id, who.limits)))
     return agent_told(await daemon.agents.resume(run_id, given.input, tenant=who.tenant_id, actor=who.actor))
 
 

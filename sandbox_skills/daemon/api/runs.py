@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import time
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from sandbox_skills.daemon.api.auth import Runner
 from sandbox_skills.daemon.api.dependencies import TheDaemon
+from sandbox_skills.daemon.api.idempotency import Key, idempotency
 from sandbox_skills.daemon.api.paging import DEFAULT_PAGE, After, Limit, cursor_of, id_behind
 from sandbox_skills.daemon.api.rate_headers import rate_headers
 from sandbox_skills.daemon.api.run_values import RunTold, SkillTold
 from sandbox_skills.daemon.api.values import Id, Page, rfc3339, rfc3339_or_none
 from sandbox_skills.daemon.service.run_order import RunOrder
 from sandbox_skills.daemon.service.runs import RunFilter
-from sandbox_skills.daemon.truth.run import IdempotencyKey, Run, RunState
+from sandbox_skills.daemon.truth.run import Run, RunState
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
 
@@ -24,15 +23,6 @@ Wait = Annotated[
     float,
     Query(
         ge=0, le=60, allow_inf_nan=False, description="Seconds to wait for the end of the run; 0 does not."
-    ),
-]
-Key = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        min_length=1,
-        max_length=255,
-        description="The same key with the same body is the same run, however often it is sent.",
     ),
 ]
 
@@ -57,11 +47,8 @@ async def submit(
 
     Whoever hangs up ends nothing: the run goes on, and is found by its id.
     """
-    daemon.check_taking()
-    who.need_engine(daemon)
-    allowance = daemon.rates.check(who.tenant_id, per_minute=who.limits.runs_per_minute, now=time.monotonic())
-    response.headers.update(rate_headers(allowance))
-    known = None if key is None else await _idempotency(daemon, request, key)
+    response.headers.update(rate_headers(daemon.admit(who.tenant_id, who.limits)))
+    known = await idempotency(daemon, request, key)
     run = await daemon.runs.submit(order, tenant=who.tenant_id, actor=who.actor, idempotency=known)
     if wait > 0 and run.state is not RunState.FINISHED:
         run = await daemon.runs.wait(run.id, tenant=who.tenant_id, seconds=wait)
@@ -69,11 +56,6 @@ async def submit(
     if wait > 0 and run.state is RunState.FINISHED:
         response.status_code = 200
     return told(run)
-
-
-async def _idempotency(daemon: TheDaemon, request: Request, key: str) -> IdempotencyKey:
-    digest = hashlib.sha256(await request.body()).hexdigest()
-    return IdempotencyKey(key, digest, daemon.settings.daemon.idempotency_hours * 3600)
 
 
 @router.get("", summary="List runs")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Query, Response
@@ -53,10 +52,7 @@ async def tool_calls(
 
     Whatever goes wrong with a call is told to the model in its result. A request counts as a run.
     """
-    daemon.check_taking()
-    allowance = daemon.rates.check(who.tenant_id, per_minute=who.limits.runs_per_minute, now=time.monotonic())
-    response.headers.update(rate_headers(allowance))
-    who.need_engine(daemon)
+    response.headers.update(rate_headers(daemon.admit(who.tenant_id, who.limits)))
     answers = await daemon.tools.call(
         [given.call] if given.calls is None else given.calls,
         _wire(given.format),

@@ -7,16 +7,18 @@ person, and the next begins with what is said then. Nothing is held while somebo
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakValueDictionary
 
 from sandbox_skills.controller.state import RunState
+from sandbox_skills.daemon.access.limits import tenant_limits
 from sandbox_skills.daemon.dispatch.base import QueueFull
 from sandbox_skills.daemon.errors import AgentRunBusyError, RunNotFoundError
 from sandbox_skills.daemon.service.runs import refusal
-from sandbox_skills.daemon.truth.agents import Leg, Word
+from sandbox_skills.daemon.truth.agents import Beginning, LegRequest, Word
+from sandbox_skills.daemon.truth.ids import new_id
 from sandbox_skills.daemon.truth.run import NewRun, RunKind
 from sandbox_skills.daemon.truth.run import RunState as LegState
 
@@ -24,8 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from sandbox_skills.daemon.dispatch.base import EventLog, RunQueue
+    from sandbox_skills.daemon.service.agent_models import AgentModels
+    from sandbox_skills.daemon.service.tools import ToolService
     from sandbox_skills.daemon.truth.agents import Agent, Agents
-    from sandbox_skills.daemon.truth.run import Run, RunEvent
+    from sandbox_skills.daemon.truth.run import IdempotencyKey, Run, RunEvent
     from sandbox_skills.daemon.truth.runs import Runs
 
 AgentState = Literal["queued", "running", "waiting", "finished", "interrupted", "failed", "cancelled"]
@@ -78,18 +82,47 @@ class AgentRun:
 class AgentService:
     """What a tenant does with its conversations. Methods raise AgentRunNotFoundError for one that is not there."""
 
-    def __init__(self, agents: Agents, queue: RunQueue, events: EventLog, runs: Runs) -> None:
+    def __init__(  # what it works with
+        self,
+        agents: Agents,
+        queue: RunQueue,
+        events: EventLog,
+        runs: Runs,
+        tools: ToolService,
+        models: AgentModels,
+    ) -> None:
+        self._tools = tools
+        self._models = models
         self._agents = agents
         self._queue = queue
         self._events = events
         self._runs = runs
-        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def create(self, request: Mapping[str, Any], text: str, *, tenant: str, actor: str) -> AgentRun:
-        """Begins a conversation; raises RateLimitedError, QueueFullError."""
-        agent = await self._agents.create(request, text, tenant_id=tenant, actor=actor)
-        async with self._locks[agent.id]:
-            return await self._next_leg(AgentRun(agent, None), actor=actor)
+    async def create(
+        self,
+        request: Mapping[str, Any],
+        text: str,
+        *,
+        tenant: str,
+        actor: str,
+        idempotency: IdempotencyKey | None = None,
+    ) -> AgentRun:
+        """Begins a conversation, or returns the one that the key stands for. Nothing is kept of one that is refused.
+
+        Raises PolicyError for a model that the tenant may not ask, SettingsError for a toolset or where no model is
+        named, SessionNotFoundError, IdempotencyError, RateLimitedError, QueueFullError.
+        """
+        await self._check(request, tenant=tenant)
+        begin = LegRequest(new_id(), begin=Beginning(request, text, actor))
+        run = await self._queued(begin, tenant=tenant, actor=actor, idempotency=idempotency)
+        return await self._with_leg(await self._agents.of_run(run))
+
+    async def _check(self, request: Mapping[str, Any], *, tenant: str) -> None:
+        tools = await self._tools.tools_of(tenant)
+        self._models.chosen(request["model"], tenant_limits(tools.tenant.limits))
+        session_id = request["session_id"]
+        await self._tools.offer("responses", request["toolsets"], session_id=session_id, tenant=tenant)
 
     async def get(self, agent_id: str, *, tenant: str) -> AgentRun:
         """Returns a conversation as it stands."""
@@ -97,7 +130,7 @@ class AgentService:
         if not run.decided:
             return run
         # A word came too late for the leg that was under way.
-        async with self._locks[agent_id]:
+        async with self._lock(agent_id):
             run = await self._current(agent_id, tenant=tenant)
             return await self._next_leg(run, actor="daemon") if run.decided else run
 
@@ -111,7 +144,7 @@ class AgentService:
 
         Raises AgentRunBusyError where no such call waits.
         """
-        async with self._locks[agent_id]:
+        async with self._lock(agent_id):
             run = await self._current(agent_id, tenant=tenant)
             if run.state not in {*_GOING, "waiting"} or word.call_id not in _asked(run.agent):
                 raise AgentRunBusyError(
@@ -126,7 +159,7 @@ class AgentService:
 
         Raises AgentRunBusyError where it is under way, or waits for a word on a call.
         """
-        async with self._locks[agent_id]:
+        async with self._lock(agent_id):
             run = await self._current(agent_id, tenant=tenant)
             if run.state in _GOING or run.state == "waiting":
                 raise AgentRunBusyError(f"the run is {run.state}", hint="wait for it, or decide on its calls")
@@ -138,7 +171,7 @@ class AgentService:
 
     async def cancel(self, agent_id: str, *, tenant: str) -> AgentRun:
         """Asks for the end of what is under way, and of what waits; what has ended stays as it is."""
-        async with self._locks[agent_id]:
+        async with self._lock(agent_id):
             run = await self._current(agent_id, tenant=tenant)
             if run.state in _GOING and run.leg is not None:
                 return AgentRun(run.agent, await self._queue.cancel(run.leg.id, tenant_id=tenant))
@@ -189,18 +222,28 @@ class AgentService:
         base = 0
         if run.agent.legs and run.leg is not None:
             base = run.agent.legs[-1].base + run.leg.event_last
+        leg = await self._queued(LegRequest(run.agent.id, base), tenant=run.agent.tenant_id, actor=actor)
+        return AgentRun(await self._agents.of_run(leg), leg)
+
+    async def _queued(
+        self, leg: LegRequest, *, tenant: str, actor: str, idempotency: IdempotencyKey | None = None
+    ) -> Run:
         new = NewRun(
-            tenant_id=run.agent.tenant_id,
-            request={"agent": run.agent.id, "base": base},
+            tenant_id=tenant,
+            request=leg.kept(),
             kind=RunKind.AGENT,
             needs=frozenset({RunKind.AGENT.value}),
+            idempotency=idempotency,
             actor=actor,
         )
         answer = await self._queue.submit(new)
         if isinstance(answer, QueueFull):
             raise refusal(answer)
-        agent = await self._agents.begin_leg(run.agent.id, Leg(answer.run.id, base))
-        return AgentRun(agent, answer.run)
+        return answer.run
+
+    def _lock(self, agent_id: str) -> asyncio.Lock:
+        """Returns the conversation's lock, which is forgotten when nobody has it."""
+        return self._locks.setdefault(agent_id, asyncio.Lock())
 
 
 def _asked(agent: Agent) -> frozenset[str]:

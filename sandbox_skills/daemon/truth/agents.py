@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
@@ -11,7 +11,6 @@ from sandbox_skills.daemon.errors import AgentRunNotFoundError
 from sandbox_skills.daemon.truth import audit
 from sandbox_skills.daemon.truth.audit import Deed
 from sandbox_skills.daemon.truth.changes import Change
-from sandbox_skills.daemon.truth.ids import new_id
 from sandbox_skills.daemon.truth.tables import AgentRow
 
 if TYPE_CHECKING:
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from sandbox_skills.daemon.truth.database import Database
+    from sandbox_skills.daemon.truth.run import Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,35 @@ class Leg:
 
     run_id: str
     base: int
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """How a conversation begins: what was asked for, what the user says, and who it is of in the audit log."""
+
+    request: Mapping[str, Any]
+    input: str
+    actor: str
+
+
+@dataclass(frozen=True, slots=True)
+class LegRequest:
+    """What a run of a conversation is asked: whose it is, from which event on, and how that begins if it does."""
+
+    agent_id: str
+    base: int = 0
+    begin: Beginning | None = None
+
+    def kept(self) -> dict[str, Any]:
+        """Returns what is kept of it with the run."""
+        begin = {} if self.begin is None else {"begin": asdict(self.begin)}
+        return {"agent": self.agent_id, "base": self.base, **begin}
+
+    @classmethod
+    def of(cls, request: Mapping[str, Any]) -> LegRequest:
+        """Returns what `kept` made of it."""
+        begin = request.get("begin")
+        return cls(request["agent"], request["base"], None if begin is None else Beginning(**begin))
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,35 +85,30 @@ class Agent:
 
 
 class Agents:
-    """The conversations of every tenant. Every method but `create` and `list` raises AgentRunNotFoundError."""
+    """The conversations of every tenant. Every method but `list` raises AgentRunNotFoundError."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def create(self, request: Mapping[str, Any], text: str, *, tenant_id: str, actor: str) -> Agent:
-        """Begins a conversation with what the user says."""
-        now = self._database.clock()
-        row = AgentRow(
-            id=new_id(),
-            tenant_id=tenant_id,
-            request=dict(request),
-            input=text,
-            conversation=None,
-            words=[],
-            legs=[],
-            created_at=now,
-            updated_at=now,
-            cancelled_at=None,
-        )
+    async def of_run(self, run: Run) -> Agent:
+        """Returns the conversation that a run is a leg of, with that leg; begins it where the run is to.
 
-        def add(session: Session) -> Agent:
-            session.add(row)
-            session.flush()
-            deed = Deed(actor, "agent.create", f"agent:{row.id}", tenant_id, {"model": row.request["model"]})
-            audit.append(session, deed, at=now)
+        Can be done again, by whoever queued the run and by whoever works on it.
+        """
+        leg = LegRequest.of(run.request)
+
+        def work(session: Session) -> Agent:
+            now = self._database.clock()
+            if leg.begin is not None and session.get(AgentRow, leg.agent_id) is None:
+                _begin(session, leg.agent_id, leg.begin, run.tenant_id, now=now)
+            row = _found(session, leg.agent_id, run.tenant_id)
+            if all(one["run_id"] != run.id for one in row.legs):
+                row.legs = [*row.legs, {"run_id": run.id, "base": leg.base}]
+                row.updated_at = now
             return _agent(row)
 
-        return await self._database.write(Change.AGENT_CREATE, add)
+        change = Change.AGENT_UPDATE if leg.begin is None else Change.AGENT_CREATE
+        return await self._database.write(change, work)
 
     async def get(self, agent_id: str, *, tenant_id: str | None = None) -> Agent:
         """Returns one; where a tenant is named only one of that."""
@@ -122,15 +146,6 @@ class Agents:
 
         return await self._change(agent_id, change)
 
-    async def begin_leg(self, agent_id: str, leg: Leg) -> Agent:
-        """Adds a run to the conversation, unless it is there."""
-
-        def change(row: AgentRow) -> None:
-            if all(one["run_id"] != leg.run_id for one in row.legs):
-                row.legs = [*row.legs, {"run_id": leg.run_id, "base": leg.base}]
-
-        return await self._change(agent_id, change)
-
     async def cancel(self, agent_id: str) -> Agent:
         """Says that nobody waits for it any more."""
 
@@ -154,6 +169,25 @@ def _found(session: Session, agent_id: str, tenant_id: str | None = None) -> Age
     if row is None or tenant_id not in {None, row.tenant_id}:
         raise AgentRunNotFoundError(f"there is no run {agent_id[:80]!r} of a model")
     return row
+
+
+def _begin(session: Session, agent_id: str, begin: Beginning, tenant_id: str, *, now: float) -> None:
+    row = AgentRow(
+        id=agent_id,
+        tenant_id=tenant_id,
+        request=dict(begin.request),
+        input=begin.input,
+        conversation=None,
+        words=[],
+        legs=[],
+        created_at=now,
+        updated_at=now,
+        cancelled_at=None,
+    )
+    session.add(row)
+    session.flush()
+    deed = Deed(begin.actor, "agent.create", f"agent:{agent_id}", tenant_id, {"model": row.request["model"]})
+    audit.append(session, deed, at=now)
 
 
 def _without(row: AgentRow, call_ids: Collection[str]) -> list[dict[str, Any]]:

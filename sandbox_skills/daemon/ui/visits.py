@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from sandbox_skills.daemon.access.keys import Identity
+from sandbox_skills.daemon.access.limits import tenant_limits
 from sandbox_skills.daemon.access.scopes import Scope
 from sandbox_skills.daemon.errors import ScopeError
 from sandbox_skills.daemon.truth.keys import Keys
@@ -52,6 +53,10 @@ class Visit:
     @property
     def is_admin(self) -> bool:
         return Scope.ADMIN in self.who.scopes
+
+    def admit(self) -> None:
+        """Lets the tenant ask for one more run; raises DrainingError, PolicyError, RateLimitedError."""
+        self.daemon.admit(self.tenant, tenant_limits(self.who.tenant.limits))
 
     def text(self, name: str) -> str:
         """Returns a parameter of the address, empty where it is not there."""

@@ -11,8 +11,9 @@ from sandbox_skills.controller.controller import Decisions
 from sandbox_skills.controller.events import Done
 from sandbox_skills.controller.hooks import Hooks
 from sandbox_skills.controller.state import RunState
+from sandbox_skills.daemon.access.limits import check_engine, tenant_limits
 from sandbox_skills.daemon.service.tools import conversation_id
-from sandbox_skills.daemon.truth.agents import Leg, Word
+from sandbox_skills.daemon.truth.agents import Word
 from sandbox_skills.daemon.truth.run import Finished
 from sandbox_skills.toolsets.base import Conversation
 from sandbox_skills.wiring import controller, model_client
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from sandbox_skills.controller.events import RunEvent
     from sandbox_skills.controller.result import RunResult
+    from sandbox_skills.daemon.service.agent_models import AgentModels
     from sandbox_skills.daemon.service.tools import ToolService
     from sandbox_skills.daemon.truth.agents import Agent, Agents
     from sandbox_skills.daemon.truth.run import Run
@@ -37,13 +39,14 @@ class AgentWork:
     settings: Settings
     agents: Agents
     tools: ToolService
+    models: AgentModels
 
     async def __call__(self, run: Run, voice: Voice) -> Finished:
         """Returns how a leg ended; raises ModelError, RequestError, EngineError.
 
         A cancel ends the model's answer and its calls, and keeps the conversation so that it can go on.
         """
-        agent = await self.agents.begin_leg(run.request["agent"], Leg(run.id, run.request["base"]))
+        agent = await self.agents.of_run(run)
         result = await self._leg(agent, voice)
         while (decided := await self._decided(agent.id, result)) is not None:
             result = await self._leg(decided, voice)
@@ -78,10 +81,10 @@ class AgentWork:
     async def _driven(
         self, agent: Agent, what: str | Decisions, state: RunState, hooks: Hooks, voice: Voice
     ) -> RunResult:
-        settings, request = self.settings, agent.request
-        model = settings.model.model_copy(update={"name": request["model"] or settings.model.name})
-        chosen = settings.model_copy(update={"model": model})
-        tools = await self.tools.tools_of(agent.tenant_id)
+        request, tools = agent.request, await self.tools.tools_of(agent.tenant_id)
+        limits = tenant_limits(tools.tenant.limits)
+        check_engine(limits, self.settings.engine)  # an admin may have said so while it waited
+        chosen = self.settings.model_copy(update={"model": self.models.chosen(request["model"], limits)})
         toolbox = await to_thread.run_sync(tools.toolbox, tuple(request["toolsets"]))
         result: RunResult | None = None
         async with model_client(chosen) as client:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from anyio import to_thread
 
 from sandbox_skills.daemon.access.keys import KeyRing
+from sandbox_skills.daemon.access.limits import check_engine
 from sandbox_skills.daemon.access.quotas import TenantQuotas
 from sandbox_skills.daemon.access.rates import RateLimiter
 from sandbox_skills.daemon.access.scopes import ALL_SCOPES
@@ -22,6 +24,7 @@ from sandbox_skills.daemon.dispatch.sql_nodes import SqlNodeRegistry
 from sandbox_skills.daemon.dispatch.sql_queue import SqlRunQueue
 from sandbox_skills.daemon.errors import DrainingError, TenantExistsError
 from sandbox_skills.daemon.service.admin import AdminService
+from sandbox_skills.daemon.service.agent_models import AgentModels
 from sandbox_skills.daemon.service.agents import AgentService
 from sandbox_skills.daemon.service.kept_skills import KeptSkills
 from sandbox_skills.daemon.service.runs import RunService, end_bell
@@ -62,6 +65,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from sandbox_skills.artifacts import ArtifactStore
+    from sandbox_skills.daemon.access.limits import TenantLimits
+    from sandbox_skills.daemon.access.rates import Allowance
     from sandbox_skills.daemon.dispatch.base import EventLog, NodeRegistry, RunQueue
     from sandbox_skills.daemon.truth.database import Database
     from sandbox_skills.daemon.working.agent_work import Voice
@@ -120,6 +125,15 @@ class Daemon:
         """Raises DrainingError where nothing new is taken any more."""
         if self.draining:
             raise DrainingError("the server is about to end", hint="try again in a moment, or elsewhere")
+
+    def admit(self, tenant_id: str, limits: TenantLimits) -> Allowance:
+        """Lets a tenant ask for one more run, call or leg of a conversation, and returns how many are left.
+
+        Raises DrainingError, PolicyError where it may not have sandboxes of this engine, RateLimitedError.
+        """
+        self.check_taking()
+        check_engine(limits, self.settings.engine)
+        return self.rates.check(tenant_id, per_minute=limits.runs_per_minute, now=time.monotonic())
 
     async def has_keys(self) -> bool:
         """Whether anybody has a key."""
@@ -237,6 +251,7 @@ def _daemon(settings: Settings, live: Live, database: Database, quotas: TenantQu
     )
     tools = ToolService(live, kept, tenants, sessions, slots=settings.daemon.slots)
     conversations, lease_seconds = Agents(database), settings.daemon.lease_seconds
+    asked = AgentModels(settings.model, settings.daemon.agent_models)
     metrics = Metrics()
     work = SkillExecution(live, tools, skills, tenants, sessions, talks)
     return Daemon(
@@ -266,7 +281,7 @@ def _daemon(settings: Settings, live: Live, database: Database, quotas: TenantQu
         mcp=McpServers(settings, tools),
         talks=talks,
         rates=RateLimiter(),
-        agents=AgentService(conversations, queue, events, Runs(database)),
+        agents=AgentService(conversations, queue, events, Runs(database), tools, asked),
         worker=Worker(
             queue,
             nodes,
@@ -279,7 +294,7 @@ def _daemon(settings: Settings, live: Live, database: Database, quotas: TenantQu
         agent_worker=Worker(
             queue,
             nodes,
-            AgentWork(settings, conversations, tools),
+            AgentWork(settings, conversations, tools, asked),
             AgentEvents,
             node=models,
             lease_seconds=lease_seconds,

@@ -102,6 +102,17 @@ async def test_a_run_whose_answer_was_lost_is_asked_for_by_the_same_key(server: 
     assert [asked.path for asked in server.asked] == ["/v1/runs?wait=5"] * 3
 
 
+async def test_so_is_a_run_of_a_model(server: ScriptedServer) -> None:
+    server.script(Lost(), Reply({"id": "01A"}), Reply({"id": "01B"}), Reply({"id": "01C"}))
+    async with SkillsClient(server.options()) as client:
+        for key in ("", "", "mine"):
+            await client.agents.create({"input": "x"}, idempotency_key=key)
+    keys = [asked.headers["idempotency-key"] for asked in server.asked]
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 3
+    assert keys[-1] == "mine"
+
+
 async def test_two_runs_have_two_keys_and_ones_own_counts(server: ScriptedServer) -> None:
     server.script(*[Reply(run_of())] * 3)
     async with SkillsClient(server.options()) as client:
@@ -118,7 +129,7 @@ async def test_what_would_be_done_twice_is_asked_once(server: ScriptedServer) ->
         for call in (
             lambda: client.tools.call({"name": "x"}),
             client.sessions.create,
-            lambda: client.agents.create({"input": "x"}),
+            lambda: client.agents.resume("01A", {"input": "x"}),
         ):
             server.script(Lost())
             with pytest.raises(ServerUnavailableError, match="does not answer"):

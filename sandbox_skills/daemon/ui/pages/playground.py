@@ -76,7 +76,7 @@ async def stream(visit: Visit) -> Response:
 
 async def begin(visit: Visit) -> Response:
     """Begins a conversation."""
-    visit.daemon.check_taking()
+    visit.admit()
     fields = {name: text for name, text in visit.fields.items() if name != "csrf" and text}
     try:
         given = AgentGiven.model_validate(fields)
@@ -84,7 +84,6 @@ async def begin(visit: Visit) -> Response:
         fault = error.errors()[0]
         words = f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
         raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, words) from error
-    await _check(visit, given)
     run = await visit.daemon.agents.create(
         given.kept(), given.input, tenant=visit.tenant, actor=visit.who.actor
     )
@@ -93,7 +92,7 @@ async def begin(visit: Visit) -> Response:
 
 async def speak(visit: Visit) -> Response:
     """Goes on with what the user says, or, without words, where the model was cut off."""
-    visit.daemon.check_taking()
+    visit.admit()
     talk_id, words = visit.part("talk_id"), visit.fields.get("input", "").strip()
     await visit.daemon.agents.resume(talk_id, words or None, tenant=visit.tenant, actor=visit.who.actor)
     return visit.to(f"/playground/{talk_id}")
@@ -147,15 +146,6 @@ async def _behind(
                 yield event
             else:
                 reader.take(event)
-
-
-async def _check(visit: Visit, given: AgentGiven) -> None:
-    """Raises for a model or a toolset that there is none of, before anything is kept."""
-    model = visit.daemon.settings.model
-    model.model_copy(update={"name": given.model or model.name}).controller_options()
-    await visit.daemon.tools.offer(
-        "responses", given.kept()["toolsets"], session_id=given.session_id or "", tenant=visit.tenant
-    )
 
 
 def _missing(visit: Visit) -> list[str]:

@@ -91,7 +91,7 @@ async def cancel(visit: Visit) -> Response:
 
 async def rerun(visit: Visit) -> Response:
     """Asks for the same once more, as a run of its own: of the latest version where none was named."""
-    visit.daemon.check_taking()
+    visit.admit()
     found = await _run(visit)
     order = RunOrder.model_validate(found.request)
     new = await visit.daemon.runs.submit(order, tenant=visit.tenant, actor=visit.who.actor)

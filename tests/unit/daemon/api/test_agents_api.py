@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sandbox_skills.daemon.truth.run import restarted
+from sandbox_skills.daemon.truth.agents import Beginning, LegRequest
+from sandbox_skills.daemon.truth.ids import new_id
+from sandbox_skills.daemon.truth.run import NewRun, RunKind, restarted
 from tests.daemon_host import opened_host
 from tests.model_server import ModelServer, Raw, Say, call, refusal, text
 
@@ -74,7 +76,11 @@ async def test_a_model_works_with_the_tenant_s_skills_and_is_followed(
     tmp_path: Path, model: ModelServer
 ) -> None:
     model.script(Say([LOAD]), Say([text("Hello, all of you.")]))
-    async with opened(tmp_path, model) as host, host.client(await host.tenant("acme")) as client:
+    any_model = {"agent_models": ["other/*"]}
+    async with (
+        opened(tmp_path, model, daemon=any_model) as host,
+        host.client(await host.tenant("acme")) as client,
+    ):
         run_id = await began(client, instructions="Be kind.", model="other/model")
         events = await followed(client, run_id)
         assert [one["seq"] for one in events] == list(range(1, len(events) + 1))
@@ -287,6 +293,7 @@ async def test_nobody_sees_or_touches_another_tenant_s(tmp_path: Path, model: Mo
         ({"input": "x", "toolset": "nope"}, 400),
         ({"input": "x", "session_id": "01JDZ6V7Z3M9QHTR4W8YB2C5KD"}, 404),
         ({"input": "x", "approvals": "always"}, 422),
+        ({"input": "x", "model": "other/model"}, 403),
     ],
 )
 async def test_what_cannot_begin_is_refused_and_kept_nowhere(
@@ -296,3 +303,100 @@ async def test_what_cannot_begin_is_refused_and_kept_nowhere(
         assert (await client.post("/v1/agents/runs", json=body)).status_code == status
         assert (await client.get("/v1/agents/runs")).json()["items"] == []
     assert model.asked == []
+
+
+async def test_the_same_request_again_is_the_same_conversation(tmp_path: Path, model: ModelServer) -> None:
+    model.script(Say([text("Once.")]))
+    async with opened(tmp_path, model) as host, host.client(await host.tenant("acme")) as client:
+        keyed, body = {"Idempotency-Key": "k"}, {"input": "Say hello."}
+        path = "/v1/agents/runs"
+        both = await asyncio.gather(*(client.post(path, json=body, headers=keyed) for _ in range(4)))
+        assert {one.status_code for one in both} == {202}
+        ids = {one.json()["id"] for one in both}
+        assert len(ids) == 1
+        await followed(client, ids.pop())
+        again = await client.post(path, json=body, headers=keyed)
+        assert (again.json()["state"], again.json()["text"]) == ("finished", "Once.")
+        other = await client.post(path, json={"input": "Say goodbye."}, headers=keyed)
+        assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
+        run = {"skill": "greeter", "argv": ["echo", "hello"]}
+        assert (await client.post("/v1/runs", json=run, headers=keyed)).status_code == 422
+        assert len((await client.get(path)).json()["items"]) == 1
+    assert len(model.asked) == 1
+
+
+async def test_what_the_queue_has_no_room_for_is_kept_nowhere(tmp_path: Path, model: ModelServer) -> None:
+    async with opened(tmp_path, model) as host:
+        key = await host.tenant("acme", limits={"queue": 0})
+        async with host.client(key) as client:
+            answer = await client.post("/v1/agents/runs", json={"input": "x"})
+            assert (answer.status_code, answer.json()["code"]) == (429, "rate_limited")
+            assert (await client.get("/v1/agents/runs")).json()["items"] == []
+
+
+async def test_a_conversation_whose_row_was_not_written_yet_is_begun_by_whoever_works_on_it(
+    tmp_path: Path, model: ModelServer
+) -> None:
+    """A death between the two changes loses nothing: the run that was accepted says all that there is to know."""
+    model.script(Say([text("Begun.")]))
+    async with opened(tmp_path, model) as host:
+        key = await host.tenant("acme")
+        tenant = (await host.daemon.tenants.named("acme")).id
+        request = {"model": "", "toolsets": [], "instructions": "", "session_id": "", "approvals": "ask"}
+        leg = LegRequest(new_id(), begin=Beginning(request, "Say hello.", "test"))
+        needs = frozenset({RunKind.AGENT.value})
+        await host.daemon.queue.submit(NewRun(tenant, leg.kept(), kind=RunKind.AGENT, needs=needs))
+        async with host.client(key) as client, asyncio.timeout(15):
+            while (await client.get(f"/v1/agents/runs/{leg.agent_id}")).status_code != 200:  # noqa: ASYNC110  # nobody is told
+                await asyncio.sleep(0.02)
+            await followed(client, leg.agent_id)
+            assert (await told(client, leg.agent_id))["text"] == "Begun."
+
+
+async def test_a_tenant_names_the_models_that_an_admin_lets_it(tmp_path: Path, model: ModelServer) -> None:
+    async with opened(tmp_path, model, daemon={"agent_models": ["open/*"]}) as host:
+        limits = {"agents": {"models": ["mine/*"]}}
+        async with (
+            host.client(await host.tenant("acme")) as client,
+            host.client(await host.tenant("own", limits=limits)) as own,
+        ):
+            path = "/v1/agents/runs"
+            refused = await client.post(path, json={"input": "x", "model": "mine/large"})
+            assert (refused.status_code, refused.json()["code"]) == (403, "policy_denied")
+            assert "open/*" in refused.json()["hint"]
+            assert (await own.post(path, json={"input": "x", "model": "open/large"})).status_code == 403
+            model.script(*(Say([text("Yes.")]) for _ in range(3)))
+            for who, name in ((client, "open/large"), (own, "mine/large"), (own, "scripted/model")):
+                run_id = await began(who, model=name)
+                await followed(who, run_id)
+                assert (await told(who, run_id))["state"] == "finished"
+    assert [one["model"] for one in model.bodies] == ["open/large", "mine/large", "scripted/model"]
+
+
+async def test_what_an_admin_forbids_while_it_waits_is_not_asked(tmp_path: Path, model: ModelServer) -> None:
+    model.script(Raw([30.0]))
+    given = {"agent_models": ["*"], "agent_slots": 1}
+    async with (
+        opened(tmp_path, model, daemon=given) as host,
+        host.client(await host.tenant("acme")) as client,
+    ):
+        acme = (await host.daemon.tenants.named("acme")).id
+        first = await began(client)
+        await until_asked(model, 1)
+        run_id = await began(client, model="dear/model")
+        await host.daemon.tenants.update(acme, limits={"agents": {"models": []}}, actor="test")
+        await client.post(f"/v1/agents/runs/{first}/cancel")
+        await followed(client, run_id)
+        run = await told(client, run_id)
+        assert (run["state"], run["error"]["code"]) == ("failed", "policy_denied")
+    assert len(model.asked) == 1
+
+
+async def test_a_leg_has_no_more_steps_than_its_tenant(tmp_path: Path, model: ModelServer) -> None:
+    model.script(Say([LOAD]), Say([text("That was all.")]), Say([text("x")]))
+    async with opened(tmp_path, model) as host:
+        key = await host.tenant("acme", limits={"agents": {"steps": 1}})
+        async with host.client(key) as client:
+            run_id = await began(client)
+            await followed(client, run_id)
+            assert (await told(client, run_id))["stop"] == "max_steps"

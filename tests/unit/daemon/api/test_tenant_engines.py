@@ -23,6 +23,7 @@ CALL = {"id": "1", "type": "function", "function": {"name": "use_skill", "argume
         ("/v1/runs", RUN),
         ("/v1/sessions", {}),
         ("/v1/tool-calls", {"call": CALL}),
+        ("/v1/agents/runs", {"input": "Say hello."}),
         ("/mcp", {"jsonrpc": "2.0", "id": 1, "method": "ping"}),
     ],
 )

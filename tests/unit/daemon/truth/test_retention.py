@@ -10,14 +10,16 @@ from sandbox_skills.daemon.dispatch.options import QueueOptions
 from sandbox_skills.daemon.dispatch.sql_events import SqlEventLog
 from sandbox_skills.daemon.dispatch.sql_queue import SqlRunQueue
 from sandbox_skills.daemon.errors import AgentRunNotFoundError, EventsLostError, RunNotFoundError
-from sandbox_skills.daemon.truth.agents import Agents
+from sandbox_skills.daemon.truth.agents import Agents, Beginning, LegRequest
 from sandbox_skills.daemon.truth.audit import AuditTrail
+from sandbox_skills.daemon.truth.ids import new_id
 from sandbox_skills.daemon.truth.retention import BATCH, RecordAges, Records, RecordsRemoved
-from sandbox_skills.daemon.truth.run import IdempotencyKey, NewRun
+from sandbox_skills.daemon.truth.run import IdempotencyKey, NewRun, RunKind
 from sandbox_skills.daemon.truth.runs import Runs
 from sandbox_skills.daemon.truth.sessions import Sessions
 
 if TYPE_CHECKING:
+    from sandbox_skills.daemon.truth.agents import Agent
     from sandbox_skills.daemon.truth.database import Database
     from sandbox_skills.daemon.truth.tenants import Tenant
     from tests.contract.dispatches import Clock
@@ -70,16 +72,25 @@ async def test_what_waits_or_goes_stays_however_old(database: Database, tenant: 
     assert await Records(database).retain(AGES) == RecordsRemoved()
 
 
+async def begun(database: Database, tenant: Tenant) -> Agent:
+    """Returns a conversation whose first leg is over, and as old as that."""
+    leg = LegRequest(new_id(), begin=Beginning({"model": ""}, "Hello.", "test"))
+    queue = SqlRunQueue(database, Bell())
+    accepted = await queue.submit(NewRun(tenant.id, leg.kept(), kind=RunKind.AGENT))
+    assert isinstance(accepted, Accepted)
+    await queue.cancel(accepted.run.id, tenant_id=tenant.id)
+    return await Agents(database).of_run(accepted.run)
+
+
 async def test_a_conversation_goes_when_nothing_of_it_changed_for_long(
     database: Database, tenant: Tenant, clock: Clock
 ) -> None:
     agents = Agents(database)
-    old = await agents.create({"model": ""}, "Hello.", tenant_id=tenant.id, actor="test")
-    young = await agents.create({"model": ""}, "Hello.", tenant_id=tenant.id, actor="test")
+    old, young = await begun(database, tenant), await begun(database, tenant)
     clock.now += 99
     await agents.say(young.id, "Still there?")
     clock.now += 2
-    assert await Records(database).retain(AGES) == RecordsRemoved(agents=1)
+    assert (await Records(database).retain(AGES)).agents == 1
     assert [one.id for one in await agents.list(tenant_id=tenant.id, before=None, limit=9)] == [young.id]
     with pytest.raises(AgentRunNotFoundError):
         await agents.get(old.id)
