@@ -18,6 +18,7 @@ from sandbox_skills.cli.options import (
     SkillsOption,
     takes_global_options,
 )
+from sandbox_skills.cli.skill_commands import skills
 from sandbox_skills.cli.tool_commands import tool_commands
 
 if TYPE_CHECKING:
@@ -216,6 +217,7 @@ def status(context: typer.Context, target: TargetOption = None, as_json: JsonOpt
 
 app.add_typer(image, name="image")
 app.add_typer(artifacts, name="artifacts")
+app.add_typer(skills, name="skills")
 app.add_typer(tenants, name="tenants")
 app.add_typer(keys, name="keys")
 app.add_typer(audit, name="audit")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
+import zipfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -189,6 +190,42 @@ def test_artifacts_are_listed_fetched_and_removed(there: There, server: Served, 
     assert set(told(got)) == {*here, "saved"}
     assert there.run("artifacts", "rm", name, "--all").stdout == "2 removed (8 bytes)\n"
     assert json.loads(there.run("artifacts", "list", "--json").stdout) == []
+
+
+def test_skills_are_sent_listed_fetched_and_removed(there: There, server: Served, tmp_path: Path) -> None:
+    folder = tmp_path / "greeter"
+    folder.mkdir()
+    (folder / "SKILL.md").write_text("---\nname: greeter\ndescription: Says hello.\n---\nRun `echo`.\n")
+    for version in (1, 2):
+        (folder / "words.txt").write_text(f"hello {version}\n")
+        sent = there.run("skills", "upload", "greeter")
+        assert (sent.returncode, sent.stdout) == (0, f"greeter {version}\n"), sent.stderr
+    assert there.run("run", "greeter", "--", "cat", "words.txt").stdout == "hello 2\n"
+    listed = {row["name"]: row for row in json.loads(there.run("skills", "list", "--json").stdout)}
+    assert (listed["greeter"]["source"], listed["greeter"]["latest"]) == ("tenant", 2)
+    assert listed["python-math"]["source"] == "server"
+    got = there.run("skills", "get", "greeter", "--version", "1", "-o", "greeter.zip", "--json")
+    assert told(got)["saved"] == "greeter.zip"
+    with zipfile.ZipFile(tmp_path / "greeter.zip") as archive:
+        assert archive.read("greeter/words.txt") == b"hello 1\n"
+    assert there.run("skills", "get", "greeter", "-o", "greeter.zip").returncode != 0
+    assert there.run("skills", "rm", "greeter", "--version", "1").stdout == "removed greeter 1\n"
+    assert there.run("skills", "rm", "greeter").returncode == 2
+    assert there.run("skills", "rm", "greeter", "--all").returncode == 0
+    assert told(there.run("skills", "rm", "greeter", "--all", "--json"))["error"]["code"] == "skill_not_found"
+    refused = there.run("skills", "rm", "python-math", "--all", "--json")
+    assert (told(refused)["error"]["code"], refused.returncode) == ("skill_read_only", 2)
+    nowhere = there.program.run("skills", "list", "--json")
+    assert (told(nowhere)["error"]["code"], nowhere.returncode) == ("command_invalid", 2)
+    (folder / "SKILL.md").write_text("no frontmatter\n")
+    assert there.run("skills", "upload", "greeter", "--json").returncode == 2
+
+
+def test_what_wrote_an_artifact_is_told(there: There, server: Served) -> None:
+    order = {"command": "echo x > $OUTPUT_DIR/a.txt", "output_files": ["out/**"], "save_as_artifacts": True}
+    run = server.run({"skill": "python-math", **order})
+    (row,) = json.loads(there.run("artifacts", "list", "--json").stdout)
+    assert (row["skill"], row["skill_digest"]) == ("python-math", run["skill"]["digest"])
 
 
 def test_a_call_is_told_as_one_of_this_machine(there: There, program: Program) -> None:

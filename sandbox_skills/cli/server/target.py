@@ -23,7 +23,7 @@ def server_options(options: GlobalOptions, settings: Settings, asked: str | None
     if options.skills:
         raise CommandError(
             f"--skills names folders of this machine, and {there.url} has its own",
-            hint="`client.skills.upload` sends a skill there",
+            hint="`sandbox-skills skills upload FOLDER` sends a skill there",
         )
     if options.accept_no_isolation:
         raise CommandError(f"--accept-no-isolation is for this machine, not for {there.url}")

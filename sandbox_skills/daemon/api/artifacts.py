@@ -8,7 +8,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import StreamingResponse
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from sandbox_skills.artifacts import Artifact
 from sandbox_skills.artifacts.names import MAX_NAME_BYTES, MAX_VERSION
@@ -47,6 +47,7 @@ class ArtifactTold(Told):
                     "size": 1482,
                     "sha256": "5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8",
                     "skill": "csv-report",
+                    "skill_digest": "3f0a5c7d9b1e2a4c6d8f0b1c3e5a7d9f3f0a5c7d9b1e2a4c6d8f0b1c3e5a7d9f",
                     "run_id": "f3a9c0d1e2b34455",
                     "created_at": "2026-11-28T09:00:00.000Z",
                 }
@@ -61,6 +62,7 @@ class ArtifactTold(Told):
     size: int
     sha256: str
     skill: str
+    skill_digest: str = Field(description="Of the skill's content that wrote it; empty where no skill did.")
     run_id: str
     created_at: str
 
@@ -167,6 +169,7 @@ def told(artifact: Artifact) -> ArtifactTold:
         size=artifact.size,
         sha256=artifact.sha256,
         skill=artifact.skill,
+        skill_digest=artifact.skill_digest,
         run_id=artifact.run_id,
         created_at=rfc3339(artifact.created),
     )
