@@ -1,7 +1,9 @@
 """What bubblewrap is told: from the parts of a box to its argument list. Pure.
 
 The list says everything that decides isolation but what bubblewrap cannot do, which the launcher does before it
-(`launcher.py`): the box's own uid, its cgroups and limits, and file systems with a size and a number of inodes.
+(`launcher.py`): the box's own uid, its cgroups and limits, and its file systems with a size and a number of inodes. It
+mounts all of them in their places, and bubblewrap the whole: one by one it would look through the mount table each time
+(2 of 7 ms, measured).
 """
 
 from __future__ import annotations
@@ -9,22 +11,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sandbox_skills.engines.box import RUNNER_ARGV, SHM, TMP
+from sandbox_skills.engines.box import RUNNER_ARGV, SHM
 from sandbox_skills.engines.bubblewrap.launcher import FILTER
-from sandbox_skills.spec import SKILLS, WORKSPACE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection
 
 STAGE = "/tmp"  # noqa: S108  # covered in the box's own namespace: a directory that every host has
 """Below this the launcher lays out the parts of a box. The host's own `/tmp` is not touched."""
 
-TREE, ROOT, STORE, WORK, SCRATCH, SHARED, QUEUES, DEVICES = (
-    f"{STAGE}/{name}" for name in ("tree", "root", "skills", "workspace", "tmp", "shm", "mqueue", "dev")
+TREE, ROOT, STORE, SHARED, QUEUES = (
+    f"{STAGE}/{name}" for name in ("tree", "root", "skills", "shm", "mqueue")
 )
-"""The parts: the root file system as it lies on the host's disk and as this box alone has it, and so on."""
-
-CGROUPS = "/sys/fs/cgroup"
+"""The parts: the root file system as it lies on the host's disk and as this box alone has it, with all else in its
+place; the skills; and what bubblewrap puts into a /dev that it makes itself."""
 
 MASKED_DIRECTORIES = ("/proc/acpi", "/proc/scsi")
 MASKED_FILES = (
@@ -41,7 +41,7 @@ MASKED_FILES = (
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What differs between boxes and hosts. `groups` maps places below /sys/fs/cgroup to the box's own groups there.
+    """What differs between boxes and hosts.
 
     `masked` are the paths of MASKED_DIRECTORIES and MASKED_FILES that this kernel has; `own_devices` is whether the
     launcher makes the box's devices, `lock_namespaces` whether bubblewrap knows how to forbid user namespaces in the
@@ -49,8 +49,7 @@ class Parts:
     """
 
     uid: int
-    groups: Mapping[str, str]
-    masked: frozenset[str] = frozenset()
+    masked: Collection[str] = frozenset()
     own_devices: bool = True
     lock_namespaces: bool = True
 
@@ -62,12 +61,9 @@ def bwrap_arguments(parts: Parts) -> tuple[str, ...]:
         *_namespaces(parts),
         *("--as-pid-1", "--die-with-parent", "--new-session"),
         *("--cap-drop", "ALL", "--seccomp", str(FILTER)),
-        *("--ro-bind", ROOT, "/"),
+        *("--dev-bind", ROOT, "/"),  # with what is mounted below, each as read-only as the launcher made it
         *_proc(parts.masked),
-        *_dev(own=parts.own_devices),
-        *_sys(parts.groups),
-        *("--bind", WORK, str(WORKSPACE), "--bind", SCRATCH, TMP),
-        *("--ro-bind", STORE, str(SKILLS)),
+        *(() if parts.own_devices else _dev()),
         *("--chdir", "/", "--"),
         *RUNNER_ARGV,
     )
@@ -80,7 +76,7 @@ def _namespaces(parts: Parts) -> tuple[str, ...]:
     return (*own, *(("--disable-userns",) if parts.lock_namespaces else ()), *others)
 
 
-def _proc(masked: frozenset[str]) -> tuple[str, ...]:
+def _proc(masked: Collection[str]) -> tuple[str, ...]:
     words = ["--proc", "/proc"]
     for path in (path for path in MASKED_DIRECTORIES if path in masked):
         words += ["--tmpfs", path, "--remount-ro", path]
@@ -89,20 +85,10 @@ def _proc(masked: frozenset[str]) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _dev(*, own: bool) -> tuple[str, ...]:
-    """The launcher's /dev with all that is in it, or bubblewrap's own.
+def _dev() -> tuple[str, ...]:
+    """Bubblewrap's own /dev, where the launcher may make none.
 
-    Nodes that bubblewrap binds are the host's: a lock on one tells something to every other box.
+    Its nodes are the host's: a lock on one tells something to every other box.
     """
-    if own:
-        return ("--dev-bind", DEVICES, "/dev")
     shared = ("--bind", SHARED, SHM, "--bind", QUEUES, "/dev/mqueue")
     return ("--dev", "/dev", *shared, "--remount-ro", "/dev")
-
-
-def _sys(groups: Mapping[str, str]) -> tuple[str, ...]:
-    """A /sys with nothing but the box's own groups: the runner reads its limits and counters there."""
-    words = ["--tmpfs", "/sys", "--dir", CGROUPS]
-    for place, group in sorted(groups.items()):
-        words += ["--ro-bind", group, f"{CGROUPS}/{place}".rstrip("/")]
-    return (*words, "--remount-ro", "/sys")

@@ -198,6 +198,11 @@ def become_box(order: dict[str, Any], channel: int, words: int, filter_: int) ->
         call("mount", kind.encode(), path.encode(), kind.encode(), flags, options.encode())
     if order["dev"]:
         fill_dev(order["dev"])
+    for source, path in order["shown"]:
+        os.makedirs(path, exist_ok=True)
+        show(source, path)
+    for path in order["sealed"]:
+        seal(path)
     take_descriptors(channel, words, filter_)
     for number in IGNORED:
         signal.signal(
@@ -226,7 +231,20 @@ def mount_root(tree: str, target: str, empty: str) -> None:
             options.encode(),
         )
     except OSError:
-        call("mount", tree.encode(), target.encode(), None, MS_BIND, None)
+        show(tree, target)
+
+
+def show(source: str, target: str) -> None:
+    """Mounts a directory where the box can read it and no more."""
+    call("mount", source.encode(), target.encode(), None, MS_BIND, None)
+    seal(target)
+
+
+def seal(path: str) -> None:
+    """Makes a mount read-only; what it does not allow already stays so, as in a user namespace it must."""
+    kept = os.statvfs(path).f_flag & MS_NOEXEC
+    flags = MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | kept
+    call("mount", None, path.encode(), None, flags, None)
 
 
 def fill_dev(dev: dict[str, Any]) -> None:

@@ -10,26 +10,25 @@ from sandbox_skills.engines.box import (
     CORE_LIMIT,
     ENVIRONMENT,
     IPC_SYSCTLS,
+    SHM,
     SHM_INODES,
+    TMP,
     TMP_INODES,
     check_spec,
 )
 from sandbox_skills.engines.bubblewrap.arguments import (
-    DEVICES,
     QUEUES,
     ROOT,
-    SCRATCH,
     SHARED,
     STAGE,
     STORE,
     TREE,
-    WORK,
     Parts,
     bwrap_arguments,
 )
 from sandbox_skills.engines.bubblewrap.cgroup import CONTROLLERS, Hierarchy, files
 from sandbox_skills.errors import SettingsError
-from sandbox_skills.spec import BASE_GUARANTEES, Guarantee
+from sandbox_skills.spec import BASE_GUARANTEES, SKILLS, WORKSPACE, Guarantee
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,6 +73,9 @@ NOSUID, NODEV, NOEXEC = 2, 4, 8
 
 Mount = tuple[str, str, int, str]
 """Where, which kind of file system, flags, options."""
+
+DEVICES, SYSTEM = f"{ROOT}/dev", f"{ROOT}/sys"
+"""Where the launcher lays out a /dev, if it may make one, and a /sys that has the box's own groups and nothing else."""
 
 NODES = {"null": [1, 3], "zero": [1, 5], "full": [1, 7], "random": [1, 8], "urandom": [1, 9], "tty": [5, 0]}
 """The devices of a container, by major and minor number."""
@@ -134,14 +136,13 @@ def order(spec: SandboxSpec, *, host: Host, uid: int, sandbox_id: SandboxId, ins
             hint=f"set sandbox.cpus to {host.cpus} or less",
         )
     groups = [_group(hierarchy, spec.limits, instance, sandbox_id) for hierarchy in host.hierarchies]
-    shown = {
-        place: group["path"]
+    shown = [
+        [group["path"], f"{SYSTEM}/fs/cgroup/{place}".rstrip("/")]
         for hierarchy, group in zip(host.hierarchies, groups, strict=True)
         for place in hierarchy.places
-    }
+    ]
     parts = Parts(
         uid,
-        shown,
         host.masked,
         own_devices=host.is_root,
         lock_namespaces=host.version >= LOCKS_NAMESPACES,
@@ -155,6 +156,8 @@ def order(spec: SandboxSpec, *, host: Host, uid: int, sandbox_id: SandboxId, ins
         "root": ROOT,
         "empty": STORE,
         "mounts": _mounts(spec.limits, host, uid),
+        "shown": [[STORE, f"{ROOT}{SKILLS}"], *shown],
+        "sealed": [SYSTEM],
         "dev": {"path": DEVICES, "nodes": NODES, "links": LINKS} if host.is_root else None,
         "uid": uid if host.is_root else None,
         "rlimits": _rlimits(spec.limits, host),
@@ -177,19 +180,18 @@ def _group(
 
 
 def _mounts(limits: SandboxLimits, host: Host, uid: int) -> list[Mount]:
-    """What is writable, each with a size and a number of inodes; message queues; a /dev where root can fill it."""
-    dev, shared, queues = (
-        (DEVICES, f"{DEVICES}/shm", f"{DEVICES}/mqueue") if host.is_root else ("", SHARED, QUEUES)
-    )
+    """What is writable, each with a size and a number of inodes; queues; /sys; a /dev where root can fill it."""
+    shared, queues = (f"{ROOT}{SHM}", f"{DEVICES}/mqueue") if host.is_root else (SHARED, QUEUES)
     own: list[Mount] = [
-        (dev, "tmpfs", NOSUID | NOEXEC, "size=64k,nr_inodes=32,mode=0755"),
-        (f"{dev}/pts", "devpts", NOSUID | NOEXEC, f"newinstance,ptmxmode=0666,mode=0620,max={TERMINALS}"),
+        (DEVICES, "tmpfs", NOSUID | NOEXEC, "size=64k,nr_inodes=32,mode=0755"),
+        (f"{DEVICES}/pts", "devpts", NOSUID | NOEXEC, f"newinstance,ptmxmode=0666,mode=0620,max={TERMINALS}"),
     ]
     owner = f"uid={uid},gid={uid}" if host.is_root else f"uid={host.uid},gid={host.gid}"
     return [
-        *(own if dev else []),
-        (WORK, *_writable(limits.workspace_bytes, limits.workspace_inodes, owner)),
-        (SCRATCH, *_writable(limits.tmp_bytes, TMP_INODES, owner)),
+        *(own if host.is_root else []),
+        (SYSTEM, "tmpfs", NOSUID | NODEV | NOEXEC, "size=64k,nr_inodes=16,mode=0755"),
+        (f"{ROOT}{WORKSPACE}", *_writable(limits.workspace_bytes, limits.workspace_inodes, owner)),
+        (f"{ROOT}{TMP}", *_writable(limits.tmp_bytes, TMP_INODES, owner)),
         (shared, *_writable(limits.shm_bytes, SHM_INODES, owner)),
         (queues, "mqueue", NOSUID | NODEV | NOEXEC, ""),
     ]

@@ -44,41 +44,34 @@ def with_limits(**limits: float) -> SandboxSpec:
 
 
 def test_the_whole_argument_list_is_this() -> None:
-    groups = {"memory": "/sys/fs/cgroup/memory/own/box", "pids": "/sys/fs/cgroup/pids/box"}
-    assert bwrap_arguments(Parts(20001, groups, HOST.masked)) == (
+    assert bwrap_arguments(Parts(20001, HOST.masked)) == (
         "bwrap",
         "--unshare-user", "--uid", "20001", "--gid", "20001", "--disable-userns",
         "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup", "--hostname", "sandbox",
         "--as-pid-1", "--die-with-parent", "--new-session",
         "--cap-drop", "ALL", "--seccomp", "3",
-        "--ro-bind", "/tmp/root", "/",
+        "--dev-bind", "/tmp/root", "/",
         "--proc", "/proc",
         "--tmpfs", "/proc/acpi", "--remount-ro", "/proc/acpi",
         "--ro-bind", "/dev/null", "/proc/keys",
-        "--dev-bind", "/tmp/dev", "/dev",
-        "--tmpfs", "/sys", "--dir", "/sys/fs/cgroup",
-        "--ro-bind", "/sys/fs/cgroup/memory/own/box", "/sys/fs/cgroup/memory",
-        "--ro-bind", "/sys/fs/cgroup/pids/box", "/sys/fs/cgroup/pids",
-        "--remount-ro", "/sys",
-        "--bind", "/tmp/workspace", "/workspace", "--bind", "/tmp/tmp", "/tmp",
-        "--ro-bind", "/tmp/skills", "/skills",
         "--chdir", "/", "--",
         *RUNNER,
     )  # fmt: skip
 
 
 def test_a_user_gets_bubblewraps_own_devices_and_no_cgroups() -> None:
-    words = bwrap_arguments(Parts(20001, {}, own_devices=False, lock_namespaces=False))
+    words = bwrap_arguments(Parts(20001, own_devices=False, lock_namespaces=False))
     text = " ".join(words)
     assert "--dev /dev --bind /tmp/shm /dev/shm --bind /tmp/mqueue /dev/mqueue --remount-ro /dev" in text
-    assert "--tmpfs /sys --dir /sys/fs/cgroup --remount-ro /sys" in text
     assert "--disable-userns" not in words
 
 
 def test_one_hierarchy_of_version_2_is_shown_whole() -> None:
     asked = ordered(replace(HOST, hierarchies=(Hierarchy(2, ("memory", "pids", "cpu"), Path("/cg")),)))
-    words = asked["argv"]
-    assert words[words.index("/cg/sandbox-skills-i1-sandbox-ab") + 1] == "/sys/fs/cgroup"
+    assert asked["shown"] == [
+        ["/tmp/skills", "/tmp/root/skills"],
+        ["/cg/sandbox-skills-i1-sandbox-ab", "/tmp/root/sys/fs/cgroup"],
+    ]
     assert asked["groups"] == [
         {
             "path": "/cg/sandbox-skills-i1-sandbox-ab",
@@ -130,15 +123,23 @@ def test_the_whole_order_is_this() -> None:
         "root": "/tmp/root",
         "empty": "/tmp/skills",
         "mounts": [
-            ("/tmp/dev", "tmpfs", 10, "size=64k,nr_inodes=32,mode=0755"),
-            ("/tmp/dev/pts", "devpts", 10, "newinstance,ptmxmode=0666,mode=0620,max=64"),
-            ("/tmp/workspace", "tmpfs", 6, "size=268435456,nr_inodes=16384,mode=0700,uid=20001,gid=20001"),
-            ("/tmp/tmp", "tmpfs", 6, "size=67108864,nr_inodes=8192,mode=0700,uid=20001,gid=20001"),
-            ("/tmp/dev/shm", "tmpfs", 6, "size=16777216,nr_inodes=1024,mode=0700,uid=20001,gid=20001"),
-            ("/tmp/dev/mqueue", "mqueue", 14, ""),
+            ("/tmp/root/dev", "tmpfs", 10, "size=64k,nr_inodes=32,mode=0755"),
+            ("/tmp/root/dev/pts", "devpts", 10, "newinstance,ptmxmode=0666,mode=0620,max=64"),
+            ("/tmp/root/sys", "tmpfs", 14, "size=64k,nr_inodes=16,mode=0755"),
+            ("/tmp/root/workspace", "tmpfs", 6, "size=268435456,nr_inodes=16384,mode=0700,uid=20001,gid=20001"),
+            ("/tmp/root/tmp", "tmpfs", 6, "size=67108864,nr_inodes=8192,mode=0700,uid=20001,gid=20001"),
+            ("/tmp/root/dev/shm", "tmpfs", 6, "size=16777216,nr_inodes=1024,mode=0700,uid=20001,gid=20001"),
+            ("/tmp/root/dev/mqueue", "mqueue", 14, ""),
         ],
+        "shown": [
+            ["/tmp/skills", "/tmp/root/skills"],
+            ["/sys/fs/cgroup/memory/own/sandbox-skills-i1-sandbox-ab", "/tmp/root/sys/fs/cgroup/memory"],
+            ["/sys/fs/cgroup/both/sandbox-skills-i1-sandbox-ab", "/tmp/root/sys/fs/cgroup/cpu"],
+            ["/sys/fs/cgroup/both/sandbox-skills-i1-sandbox-ab", "/tmp/root/sys/fs/cgroup/pids"],
+        ],
+        "sealed": ["/tmp/root/sys"],
         "dev": {
-            "path": "/tmp/dev",
+            "path": "/tmp/root/dev",
             "nodes": {
                 "null": [1, 3], "zero": [1, 5], "full": [1, 7], "random": [1, 8], "urandom": [1, 9], "tty": [5, 0],
             },
@@ -167,12 +168,13 @@ def test_a_user_keeps_his_uid_outside_and_has_rlimits_in_place_of_cgroups() -> N
     assert (asked["uid"], asked["dev"], asked["groups"]) == (None, None, [])
     assert asked["rlimits"] == {"nofile": 1024, "fsize": 268435456, "core": 1, "data": 536870912}
     assert [mount[0] for mount in asked["mounts"]] == [
-        "/tmp/workspace",
-        "/tmp/tmp",
+        "/tmp/root/sys",
+        "/tmp/root/workspace",
+        "/tmp/root/tmp",
         "/tmp/shm",
         "/tmp/mqueue",
     ]
-    assert all(mount[3].endswith(",uid=1000,gid=100") for mount in asked["mounts"][:3])
+    assert all(mount[3].endswith(",uid=1000,gid=100") for mount in asked["mounts"][1:4])
 
 
 def test_root_without_cgroups_limits_processes_by_the_boxs_own_uid() -> None:
