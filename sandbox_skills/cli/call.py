@@ -16,6 +16,7 @@ from sandbox_skills.catalog.builtin_names import toolsets_with
 from sandbox_skills.cli.event_loop import run_async
 from sandbox_skills.cli.exits import FAILED, SANDBOX_FAILED, USAGE
 from sandbox_skills.cli.kept_conversation import KeptConversation, kept_conversation
+from sandbox_skills.cli.offered import nothing_offered
 from sandbox_skills.cli.server.target import server_options
 from sandbox_skills.cli.skills import check_roots
 from sandbox_skills.cli.terminal import err, out, print_json, working
@@ -26,11 +27,14 @@ from sandbox_skills.toolsets.base import Conversation, ToolCall
 from sandbox_skills.wiring.tools import opened_tools
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from sandbox_skills.cli.options import GlobalOptions
     from sandbox_skills.cli.terminal import Progress
     from sandbox_skills.client import ServerOptions
     from sandbox_skills.settings import Settings
     from sandbox_skills.toolsets.base import ToolResult
+    from sandbox_skills.toolsets.offered import OfferedSkills
     from sandbox_skills.toolsets.toolbox import Toolbox
 
 MAX_ARGUMENTS = 4 * MIB
@@ -69,11 +73,11 @@ def call(options: GlobalOptions, wanted: CallOptions) -> int:
             if wanted.session
             else None
         )
-        result = run_async(_call(settings, wanted, asked, kept, progress))
+        result, hint = run_async(_call(settings, wanted, asked, kept, progress))
     told = _as_dict(result)
     _print(options, told)
-    if result.code == ToolNotFoundError.code and (others := toolsets_with(wanted.tool)):
-        err.print(harmless_line(f"hint: {wanted.tool} is a tool of another toolset: --toolset {others[0]}"))
+    if hint:
+        err.print(harmless_line(f"hint: {hint}"))
     return exit_of(told)
 
 
@@ -102,7 +106,7 @@ async def _call(
     asked: ToolCall,
     kept: KeptConversation | None,
     progress: Progress,
-) -> ToolResult:
+) -> tuple[ToolResult, str]:
     conversation = Conversation(wanted.session or secrets.token_hex(8), LOCAL_TENANT)
     async with opened_tools(settings, toolsets=wanted.toolsets) as tools:
         toolbox, live = tools.toolbox, tools.live
@@ -114,7 +118,18 @@ async def _call(
         result = await toolbox.call(asked, conversation, approved=approved)
         if kept is not None and (fault := await kept.keep(conversation, live.sessions)):
             err.print(harmless_line(f"warning: {fault}"))
-    return result
+        lost = result.code == ToolNotFoundError.code
+        chosen = wanted.toolsets or settings.tools.toolsets
+        hint = await to_thread.run_sync(_next_step, wanted.tool, chosen, tools.skills) if lost else ""
+    return result, hint
+
+
+def _next_step(tool: str, chosen: Collection[str], skills: OfferedSkills) -> str:
+    """Returns what to do about a tool that is not there, "" where its name is nobody's."""
+    others = toolsets_with(tool)
+    if others and not set(others) & set(chosen):
+        return f"{tool} is a tool of another toolset: --toolset {others[0]}"
+    return nothing_offered(skills)
 
 
 def _approved(toolbox: Toolbox, asked: ToolCall, conversation: Conversation, progress: Progress) -> bool:

@@ -7,6 +7,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from anyio import to_thread
+
 from sandbox_skills.artifacts import check_name
 from sandbox_skills.cli.artifacts import fetched
 from sandbox_skills.cli.chat_asking import TerminalQuestions, stdin_is_terminal
@@ -14,6 +16,7 @@ from sandbox_skills.cli.chat_state import read_state, state_writer
 from sandbox_skills.cli.chat_view import JsonView, TextView
 from sandbox_skills.cli.event_loop import first_interrupt, run_async
 from sandbox_skills.cli.exits import INTERRUPTED
+from sandbox_skills.cli.offered import nothing_offered
 from sandbox_skills.cli.request import output_directory
 from sandbox_skills.cli.server.target import server_options
 from sandbox_skills.cli.terminal import err
@@ -26,7 +29,7 @@ from sandbox_skills.errors import ApprovalNeededError, OutputError, RequestError
 from sandbox_skills.spec import LOCAL_TENANT
 from sandbox_skills.toolsets.base import Conversation
 from sandbox_skills.wiring import artifact_store, controller, model_client
-from sandbox_skills.wiring.tools import opened_toolbox
+from sandbox_skills.wiring.tools import opened_tools
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -122,9 +125,13 @@ async def _chat(
     hooks = Hooks(save=state_writer(wanted.state) if wanted.state is not None else None)
     async with (
         model_client(settings) as client,
-        opened_toolbox(settings, toolsets=wanted.toolsets) as toolbox,
+        opened_tools(settings, toolsets=wanted.toolsets) as tools,
     ):
-        made = controller(settings, client, toolbox=toolbox, hooks=hooks, instructions=wanted.instructions)
+        if missing := await to_thread.run_sync(nothing_offered, tools.skills):
+            err.print(harmless_line(f"note: {missing}"))
+        made = controller(
+            settings, client, toolbox=tools.toolbox, hooks=hooks, instructions=wanted.instructions
+        )
         talk = Talk(made, talk_of, view, wanted, artifact_store(settings))
         if talk_of.loop.phase in {"asking", "calling"}:
             # Whatever ended it then: what it had begun comes before anything new.

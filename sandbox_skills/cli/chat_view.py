@@ -125,12 +125,12 @@ class TextView:
         """Shows whole lines as they come; what is left of one waits for its end, up to a limit."""
         *lines, rest = (self._unfinished.get(call_id, "") + text).split("\n")
         for line in lines:
-            self._note(f"│ {_cut(line, MAX_LINE)}")
+            self._note(f"│ {_cut(line.expandtabs(), MAX_LINE)}")
         self._unfinished[call_id] = rest[:MAX_LINE]
 
     def _finished(self, event: ToolFinished) -> None:
         if rest := self._unfinished.pop(event.id, ""):
-            self._note(f"│ {rest}")
+            self._note(f"│ {rest.expandtabs()}")
         state = "failed" if event.is_error else "done"
         told = f": {_cut(event.display, MAX_LINE)}" if event.display else ""
         self._note(f"└ {_cut(event.name, MAX_NAME)} {state} in {event.seconds:.1f} s{told}")

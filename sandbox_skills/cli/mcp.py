@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from anyio import to_thread
+
 from sandbox_skills.cli.event_loop import run_async
+from sandbox_skills.cli.offered import nothing_offered
 from sandbox_skills.cli.terminal import err, print_json
+from sandbox_skills.cli.text import harmless_line
 from sandbox_skills.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -41,6 +45,8 @@ async def _serve(settings: Settings, wanted: McpOptions, *, as_json: bool) -> No
     from sandbox_skills.mcp.transports import PATH, serve_http, serve_stdio  # noqa: PLC0415
 
     async with opened_server(settings, toolsets=wanted.toolsets) as server:
+        if missing := await to_thread.run_sync(nothing_offered, server.resources.skills):
+            err.print(harmless_line(f"note: {missing}"))
         if not wanted.http:
             await serve_stdio(server)
             return

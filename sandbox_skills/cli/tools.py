@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from anyio import to_thread
 
 from sandbox_skills.cli.event_loop import run_async
-from sandbox_skills.cli.skills import NO_SKILLS_HINT, check_roots
+from sandbox_skills.cli.offered import nothing_offered
+from sandbox_skills.cli.skills import check_roots
 from sandbox_skills.cli.terminal import err, out, print_json
 from sandbox_skills.cli.text import aligned, harmless, harmless_line
 from sandbox_skills.errors import CommandError
 from sandbox_skills.spec import LOCAL_TENANT
 from sandbox_skills.toolsets.base import Conversation
 from sandbox_skills.toolsets.wire_formats import WIRE_FORMATS, ToolNames, definitions
-from sandbox_skills.wiring.tools import opened_toolbox
+from sandbox_skills.wiring.tools import opened_tools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,7 +39,7 @@ def tools(options: GlobalOptions, toolsets: Sequence[str], wire_format: str | No
         )
     settings = options.settings()
     check_roots(settings)
-    offered = run_async(_of_toolbox(settings, toolsets, lambda toolbox: toolbox.tools()))
+    offered, missing = run_async(_of_toolbox(settings, toolsets, lambda toolbox: toolbox.tools()))
     if wire_format is not None:
         names = ToolNames.of(tool.name for tool in offered)
         print_json(definitions(offered, cast("WireFormat", wire_format), names))
@@ -49,7 +50,9 @@ def tools(options: GlobalOptions, toolsets: Sequence[str], wire_format: str | No
         for line in aligned([("NAME", "DOES", "SKILL", "DESCRIPTION"), *map(_row, offered)], width=width):
             out.print(line)
     else:
-        err.print(f"no skill is offered, so there are no tools; {NO_SKILLS_HINT}")
+        err.print(
+            harmless_line(missing or "there are no tools: those chosen come from skills, and none has one")
+        )
     return 0
 
 
@@ -58,13 +61,13 @@ def prompt(options: GlobalOptions, toolsets: Sequence[str], query: str) -> int:
     settings = options.settings()
     check_roots(settings)
     conversation = Conversation(secrets.token_hex(8), LOCAL_TENANT)
-    text = run_async(_of_toolbox(settings, toolsets, partial(_prompt, conversation, query)))
+    text, missing = run_async(_of_toolbox(settings, toolsets, partial(_prompt, conversation, query)))
     if options.as_json:
         print_json({"prompt": text})
     elif text:
         out.print(harmless(text))
     else:
-        err.print("there is nothing to tell: no skill is offered, or the tools' descriptions say all")
+        err.print(harmless_line(missing or "there is nothing to tell: the tools' descriptions say all"))
     return 0
 
 
@@ -72,9 +75,13 @@ def _prompt(conversation: Conversation, query: str, toolbox: Toolbox) -> str:
     return toolbox.prompt(conversation, query=query)
 
 
-async def _of_toolbox(settings: Settings, toolsets: Sequence[str], ask: Callable[[Toolbox], T]) -> T:
-    async with opened_toolbox(settings, toolsets=toolsets) as toolbox:
-        return await to_thread.run_sync(ask, toolbox)
+async def _of_toolbox(
+    settings: Settings, toolsets: Sequence[str], ask: Callable[[Toolbox], T]
+) -> tuple[T, str]:
+    """Returns the answer, and why no skill is offered where none is."""
+    async with opened_tools(settings, toolsets=toolsets) as tools:
+        answer = await to_thread.run_sync(ask, tools.toolbox)
+        return answer, await to_thread.run_sync(nothing_offered, tools.skills)
 
 
 def _as_dict(tool: Tool) -> dict[str, object]:

@@ -14,6 +14,8 @@ class SandboxSkillsError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+        if hint:
+            self.add_note(f"hint: {hint}")  # for a traceback, which is all that a library's user may see
 
 
 @dataclass(frozen=True, slots=True)

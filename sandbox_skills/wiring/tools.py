@@ -147,24 +147,15 @@ def create_skills_provider(  # noqa: PLR0913  # the design's options
 
 
 @asynccontextmanager
-async def opened_toolbox(
+async def opened_tools(
     settings: Settings, *, toolsets: Sequence[str] = (), tenant: str = LOCAL_TENANT, reply: bool = False
-) -> AsyncGenerator[Toolbox]:
+) -> AsyncGenerator[OpenedTools]:
     """Gives the tools of the user's skills to a conversation; leaving ends every sandbox of theirs.
 
     Without `toolsets` they are those of the settings. `reply` is for a caller that builds no prompt of its own: what
     is loaded is told in replies. Connects to nothing before the first call that needs a sandbox. Raises SettingsError
     for a toolset that is none.
     """
-    async with opened_tools(settings, toolsets=toolsets, tenant=tenant, reply=reply) as tools:
-        yield tools.toolbox
-
-
-@asynccontextmanager
-async def opened_tools(
-    settings: Settings, *, toolsets: Sequence[str] = (), tenant: str = LOCAL_TENANT, reply: bool = False
-) -> AsyncGenerator[OpenedTools]:
-    """Gives what `opened_toolbox` gives, and what it works with."""
     chosen = _for_provider(settings, None)
     wanted = chosen.tools
     source = catalog(chosen)
@@ -195,7 +186,7 @@ def offered_skills(
 
 
 def toolset_options(settings: Settings, *, reply: bool = False) -> ToolsetOptions:
-    """Returns how toolsets behave by these settings; `reply` as for `opened_toolbox`."""
+    """Returns how toolsets behave by these settings; `reply` as for `opened_tools`."""
     workspace = _workspace_options(settings)
     workspace = replace(workspace, place="reply") if reply else workspace
     return ToolsetOptions(OpenRouterOptions(), workspace)

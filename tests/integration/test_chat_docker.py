@@ -16,7 +16,7 @@ from sandbox_skills.controller.state import RunState
 from sandbox_skills.settings import Settings
 from sandbox_skills.toolsets.base import Conversation
 from sandbox_skills.wiring import controller, model_client
-from sandbox_skills.wiring.tools import opened_toolbox
+from sandbox_skills.wiring.tools import opened_tools
 from tests.docker_host import connection
 from tests.model_server import Say, call, text
 
@@ -76,14 +76,14 @@ async def test_the_designs_flow_with_an_approval_and_a_resume(
         send,
         Say([text("Done. Sent 'Hello World' to #dev.")]),
     )
-    async with model_client(settings) as client, opened_toolbox(settings) as toolbox:
-        made = controller(settings, client, toolbox=toolbox)
+    async with model_client(settings) as client, opened_tools(settings) as tools:
+        made = controller(settings, client, toolbox=tools.toolbox)
         waiting = await made.run("Send 'Hello World' to the #dev channel.", Conversation("talk", "local"))
     assert [one.id for one in waiting.waiting] == ["list", "missing"]
     stored = waiting.state.dumps()
 
-    async with model_client(settings) as client, opened_toolbox(settings) as toolbox:
-        made = controller(settings, client, toolbox=toolbox)
+    async with model_client(settings) as client, opened_tools(settings) as tools:
+        made = controller(settings, client, toolbox=tools.toolbox)
         streamed: list[str] = []
         async with made.stream(Decisions(approve=("list", "missing")), RunState.loads(stored)) as events:
             streamed = [event.text async for event in events if isinstance(event, ToolOutput)]

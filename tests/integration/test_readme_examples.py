@@ -16,6 +16,7 @@ import pytest
 from sandbox_skills.engines.image import image_tag
 from sandbox_skills.engines.image.base import mirrors_of
 from tests.integration.scripted_api import ScriptedApi
+from tests.model_server import Say, call, text
 from tests.serve_process import served
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import docker
 
     from tests.conftest import Program
+    from tests.model_server import ModelServer
 
 pytestmark = pytest.mark.docker
 
@@ -163,6 +165,22 @@ RUNS = [
 def test_every_python_example_works(name: str, program: Program, checkout: Path) -> None:
     printed = run([sys.executable, "-W", "error", "-c", EXAMPLES[name][1]], program)
     assert printed == "Exited(code=0) ['out/fib.txt']\n"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(90)
+def test_the_call_and_the_chat_of_the_readme_work_where_its_skills_are(
+    program: Program, checkout: Path, model_server: ModelServer
+) -> None:
+    (call_line,) = re.findall(r"`(sandbox-skills call [^`]+)`", README)
+    assert json.loads(run(["bash", "-c", call_line], program))["stdout"] == "0\n1\n1\n2\n3\n"
+    (chat_line,) = re.findall(r"^\$ (sandbox-skills chat .+)$", README, re.MULTILINE)
+    model_server.reset()
+    model_server.script(Say([call("use_skill", SEND[1][1], "list")]), Say([text("They are three.")]))
+    environ = {"SANDBOX_SKILLS_MODEL__BASE_URL": model_server.base_url, "OPENROUTER_API_KEY": "key-1"}
+    assert run(["bash", "-c", chat_line], program, **environ) == "They are three.\n"
+    (answer,) = [one["output"] for one in model_server.bodies[1]["input"] if "output" in one]
+    assert "1002\\t#dev" in answer
 
 
 @pytest.mark.slow

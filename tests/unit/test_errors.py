@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from typing import TYPE_CHECKING
 
 import pytest
@@ -44,6 +45,12 @@ def test_the_drawing_is_the_tree(module: ModuleType) -> None:
     tree = sorted(built(module))
     own = {name for name, _ in tree}
     assert [branch for branch in sorted(drawn(module)) if branch[0] in own] == tree
+
+
+def test_a_traceback_has_the_next_step() -> None:
+    error = errors.SettingsError("no model is chosen", hint="Set model.name.")
+    assert traceback.format_exception_only(error)[-1] == "hint: Set model.name.\n"
+    assert len(traceback.format_exception_only(errors.SettingsError("a"))) == 1
 
 
 def test_every_error_is_reached_by_one_name() -> None:

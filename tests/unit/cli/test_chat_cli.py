@@ -47,6 +47,16 @@ def outputs(body: dict[str, Any]) -> dict[str, str]:
     }
 
 
+def test_a_model_without_skills_is_told_of_before_it_is_asked(
+    cli: Cli, server: ModelServer, skill: Path
+) -> None:
+    server.script(DONE, DONE)
+    done = cli("chat", "Do it.")
+    assert done.code == 0
+    assert done.err.startswith("note: no skill is offered, though 1 skill is there: name a folder")
+    assert "note: " not in cli("--skills", str(skill.parent), "chat", "Do it.").err
+
+
 def test_a_prompt_is_answered_on_stdout_and_the_rest_told_on_stderr(
     cli: Cli, server: ModelServer, skill: Path
 ) -> None:

@@ -39,6 +39,23 @@ def test_a_tool_of_a_toolset_that_is_not_chosen_is_told_with_its_toolset(cli: Cl
     assert "toolset" not in cli("call", *FAKE, "nothing").err
 
 
+@pytest.mark.parametrize("command", [("call", "use_skill"), ("tools",), ("prompt",)])
+def test_where_no_skill_is_offered_the_reason_and_the_next_step_are_told(
+    cli: Cli, home: Path, command: tuple[str, ...]
+) -> None:
+    found = cli(*command, "--engine", "fake")
+    assert (
+        "no skill is offered, though 2 skills are there: name a folder of skills with --skills DIR, or accept one"
+        in found.err
+    )
+    assert "toolset" not in found.err
+    (home / "empty").mkdir()
+    assert "no skill is offered; name a folder" in cli(*command, "--engine", "fake", "--skills", "empty").err
+    (home / "policy.yaml").write_text("policy: {skills: {sample: {allow: false}, other: {allow: false}}}\n")
+    denied = cli(*command, *FAKE, "--config", "policy.yaml")
+    assert "the settings, the policy or the skills themselves keep models from them" in denied.err
+
+
 class TestSavedTools:
     CALL = ("call", *FAKE, "--toolset", "native", "define_tool", "--args")
 
