@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import aclosing
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -476,3 +477,24 @@ class TestNodes:
     async def test_no_session_has_no_place(self, dispatch: Dispatch) -> None:
         with pytest.raises(SessionNotFoundError):
             await dispatch.nodes.place("nothing", NODE.id)
+
+
+async def test_every_value_can_be_sent_to_another_machine(dispatch: Dispatch, tenant: str) -> None:
+    lease = await leased(dispatch, tenant)
+    await dispatch.nodes.heartbeat(NODE)
+    depth, nodes = await dispatch.queue.depth(), await dispatch.nodes.nodes()
+    done = await lease.complete(DONE)
+    events = await dispatch.events.read(done.id)
+    values: tuple[Any, ...] = (
+        NODE,
+        run(tenant),
+        lease.run,
+        Accepted(done),
+        depth,
+        done,
+        DONE,
+        *nodes,
+        *events,
+    )
+    for value in values:
+        assert json.loads(json.dumps(asdict(value), default=sorted)), value
