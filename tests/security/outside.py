@@ -8,6 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sandbox_skills.engines.bubblewrap.cgroup import hierarchies
+from sandbox_skills.engines.bubblewrap.leftovers import leftovers
 from tests.boxes import processes
 
 if TYPE_CHECKING:
@@ -29,6 +31,10 @@ class Outside(Protocol):
 
     def configuration(self) -> str:
         """What anybody on the host may read of how the box was started."""
+        ...
+
+    def gone(self) -> bool:
+        """Whether nothing of the box is left."""
         ...
 
 
@@ -58,6 +64,9 @@ class Container:
     def configuration(self) -> str:
         return str(self.inspected())
 
+    def gone(self) -> bool:
+        return not self._client.containers(all=True, filters={"name": self._name})
+
 
 class Namespaces:
     """As the kernel tells it of a box of bubblewrap's, whose root is a directory that all boxes share."""
@@ -85,3 +94,8 @@ class Namespaces:
     def configuration(self) -> str:
         lines = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in processes(self._sandbox)]
         return b"\n".join(lines).decode()
+
+    def gone(self) -> bool:
+        return not processes(self._sandbox) and not [
+            box for box in leftovers(hierarchies()) if box.id == self._sandbox.id
+        ]

@@ -29,6 +29,7 @@ from sandbox_skills.spec import (
 from sandbox_skills.workspace.manager import Argv, RunRequest, Script, Shell
 from tests.security import test_box_ipc as ipc
 from tests.security import test_box_resources as resources
+from tests.security import test_cgroups as cgroups
 from tests.security import test_hostile_files as files
 from tests.security import test_identity as identity
 from tests.security import test_leftover_processes as leftovers
@@ -271,6 +272,29 @@ class TestLeftovers:
         await box.run(box.program(misbehaviour), limits=Limits(wall_seconds=10))
         assert box.outside.processes() == 1
         assert (await box.shell("echo next")).stdout == b"next\n"
+
+
+class TestInput:
+    pytestmark = family("standard_input")
+
+    async def test_who_is_given_none_reads_an_end_at_once_and_who_is_given_some_all_of_it(
+        self, box: Box
+    ) -> None:
+        patience = Limits(wall_seconds=30)
+        none = await box.run(Command(("sh", "-c", "cat; cat; echo end"), env=ENVIRONMENT), limits=patience)
+        assert none.stdout == b"end\n"
+        some = await box.run(Command(("wc", "-c"), env=ENVIRONMENT, stdin=bytes(2 * MIB)), limits=patience)
+        assert int(some.stdout) == 2 * MIB
+
+
+class TestGroups:
+    pytestmark = family("cgroups")
+
+    async def test_nothing_that_limits_it_can_be_written_left_or_added_to(self, box: Box) -> None:
+        assert set(await box.call(cgroups.opening_every_control_for_writing)) <= {"EROFS", "EACCES"}
+        assert set((await box.call(cgroups.breaking_out_by_their_names)).values()) <= cgroups.GONE_OR_REFUSED
+        assert "ok" not in (await box.call(cgroups.making_a_group)).values()
+        assert "ok" not in (await box.call(cgroups.mounting_a_hierarchy)).values()
 
 
 class TestIpc:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from sandbox_skills.spec import Exited, Limits, Signalled, Stopped
+from sandbox_skills.errors import SandboxLostError
+from sandbox_skills.spec import Exited, Limits, Outcome, Signalled, Stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     from tests.security.conftest import Box, OpenBox
 
 pytestmark = [pytest.mark.anyio]
+
+GRACE_SECONDS = 10.0
+"""A box has a second to end by itself, and what kills it a moment; the rest is for a machine with other work."""
 
 
 def new_session() -> None:
@@ -249,6 +254,20 @@ async def test_a_bomb_that_is_stopped_leaves_nothing(open_box: OpenBox) -> None:
         assert outcome.ending in {Stopped("wall_time"), Exited(254)}
         assert box.outside.processes() == 1
         assert (await box.shell("echo next")).stdout == b"next\n"
+
+
+@pytest.mark.parametrize("misbehaviour", [everything_at_once, racing_bomb], ids=lambda one: one.__name__)
+async def test_a_box_that_is_left_in_the_middle_goes_with_all_that_clings_to_it(
+    open_box: OpenBox, misbehaviour: Callable[[], None]
+) -> None:
+    async with open_box() as box:
+        run = asyncio.ensure_future(box.run(box.program(misbehaviour)))
+        await asyncio.sleep(0.3)
+        start = time.monotonic()
+    assert time.monotonic() - start < GRACE_SECONDS
+    assert box.outside.gone()
+    (end,) = await asyncio.gather(run, return_exceptions=True)
+    assert isinstance(end, Outcome | SandboxLostError), end
 
 
 async def test_children_that_are_waited_for_end_as_they_like(box: Box) -> None:
