@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -161,11 +161,21 @@ class SkillServer:
             word = await approved(context.session, call, params)
         if isinstance(word, types.InputRequiredResult):
             return word
-        async with self.slot(), told_live(context.session) as sink:
+        async with self._turn(), told_live(context.session) as sink:
             result = await self.toolbox.call(call, conversation, on_output=sink, approved=word)
         tools = await self._tools_after(key, conversation)
         structured = any(tool.name == params.name and tool.result is not None for tool in tools)
         return mcp_result(result, structured=structured)
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncGenerator[None]:
+        """Waits for the turn of a call; what keeps it from one is told as an error of the protocol."""
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(self.slot())
+            except SandboxSkillsError as error:
+                raise _protocol_error(error) from error
+            yield
 
     async def _tools_after(self, key: str, conversation: Conversation) -> tuple[Tool, ...]:
         """Returns the tools after a call, which may have made or removed one: then the client is told."""

@@ -82,6 +82,9 @@ SWEEP_SECONDS = 3_600.0
 NOBODY = "nobody"
 """A tenant that has nothing: ids of tenants are no words."""
 
+MCP_SECONDS = 60.0
+"""Between two looks for MCP servers that nobody asks."""
+
 TIDY_SECONDS = 5.0
 """Between two looks at sessions whose time is over, or whose box has gone."""
 
@@ -232,6 +235,7 @@ def _jobs(daemon: Daemon) -> dict[str, Every]:
     return {
         **jobs,
         "sessions": Every(TIDY_SECONDS, daemon.sessions.tidy),
+        "mcp": Every(MCP_SECONDS, daemon.mcp.tidy),
         "skills": Every(SWEEP_SECONDS, daemon.skills.kept.collect_all),
     }
 
@@ -243,7 +247,7 @@ def _daemon(settings: Settings, live: Live, database: Database, quotas: TenantQu
     events, nodes = SqlEventLog(database, bell), SqlNodeRegistry(database)
     node = Node(new_id(), settings.daemon.slots, frozenset({settings.engine, RunKind.SKILL}))
     models = Node(new_id(), settings.daemon.agent_slots, frozenset({RunKind.AGENT}))
-    source, talks = catalog(settings), Talks()
+    source, talks, rates = catalog(settings), Talks(), RateLimiter()
     kept = KeptSkills(database, SkillFolders(settings.data_dir / "tenant-skills"), ServerSkills(source))
     skills = SkillService(database, kept, limits=FetchLimits(download_bytes=settings.daemon.upload_bytes))
     sessions = SessionService(
@@ -278,9 +282,9 @@ def _daemon(settings: Settings, live: Live, database: Database, quotas: TenantQu
         files=SessionFiles(sessions, settings.daemon.file_bytes),
         artifacts=live.artifacts,
         tools=tools,
-        mcp=McpServers(settings, tools),
+        mcp=McpServers(settings, tools, rates),
         talks=talks,
-        rates=RateLimiter(),
+        rates=rates,
         agents=AgentService(conversations, queue, events, Runs(database), tools, asked),
         worker=Worker(
             queue,

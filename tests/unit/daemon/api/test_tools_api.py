@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import httpx
@@ -122,25 +123,72 @@ async def test_an_mcp_client_sees_its_tenant_s_skills_and_no_other_s(host: Host,
                 assert any("sums" in str(one.uri) for one in found) is bool(names)
 
 
+BEGIN = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    },
+}
+
+
+def headers(key: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}", "accept": "application/json, text/event-stream"}
+
+
+async def begun(web: httpx.AsyncClient, key: str) -> dict[str, str]:
+    """Begins a session of MCP and returns the headers of whatever is asked in it."""
+    answer = await web.post("/mcp", json=BEGIN, headers=headers(key))
+    assert answer.status_code == 200, answer.text
+    return {**headers(key), "mcp-session-id": answer.headers["mcp-session-id"]}
+
+
+async def test_calls_over_mcp_count_as_runs(host: Host) -> None:
+    key = await host.tenant("a", limits={"runs_per_minute": 1})
+    calling = {
+        "jsonrpc": "2.0",
+        "id": 2,
+        "method": "tools/call",
+        "params": {"name": "load_skill", "arguments": {"skill": "x"}},
+    }
+    async with serving(host.app) as port, httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as web:
+        own = await begun(web, key)
+        first, second = [(await web.post("/mcp", json=calling, headers=own)).text for _ in range(2)]
+    assert "runs a minute" not in first
+    assert "runs a minute" in second
+    assert "rate_limited" in second
+
+
+async def test_a_server_of_mcp_that_nobody_asks_ends_and_another_is_made(host: Host) -> None:
+    key = await host.tenant("a")
+    async with serving(host.app) as port, httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as web:
+        own = await begun(web, key)
+        async with web.stream("GET", "/mcp", headers=own) as listening:
+            assert listening.status_code == 200
+            await host.daemon.mcp.tidy(idle_seconds=0)
+            assert host.daemon.mcp.count() == 1
+        async with asyncio.timeout(10):
+            while host.daemon.mcp.count():  # nobody is told
+                await asyncio.sleep(0.01)
+                await host.daemon.mcp.tidy(idle_seconds=0)
+        ended = await web.post("/mcp", json={**BEGIN, "method": "ping"}, headers=own)
+        assert ended.status_code == 404
+        await begun(web, key)
+        await host.daemon.mcp.tidy()
+        assert host.daemon.mcp.count() == 1
+
+
 async def test_a_session_of_mcp_is_its_tenant_s_alone(host: Host) -> None:
     keys = [await host.tenant(name) for name in ("a", "b")]
-    begin = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {
-            "protocolVersion": "2025-06-18",
-            "capabilities": {},
-            "clientInfo": {"name": "t", "version": "1"},
-        },
-    }
-    accept = {"accept": "application/json, text/event-stream"}
     async with serving(host.app) as port, httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as web:
-        own = {"authorization": f"Bearer {keys[0]}", **accept}
-        answer = await web.post("/mcp", json=begin, headers=own)
+        own = headers(keys[0])
+        answer = await web.post("/mcp", json=BEGIN, headers=own)
         assert answer.status_code == 200, answer.text
         session = {"mcp-session-id": answer.headers["mcp-session-id"]}
         listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
-        foreign = {"authorization": f"Bearer {keys[1]}", **accept}
+        foreign = headers(keys[1])
         assert (await web.post("/mcp", json=listing, headers={**own, **session})).status_code == 200
         assert (await web.post("/mcp", json=listing, headers={**foreign, **session})).status_code == 404
