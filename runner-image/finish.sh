@@ -12,7 +12,7 @@ seq "$first" "$last" | sed 's|.*|box&:x:&:|' >> /etc/group
 python3 - <<'PYTHON'
 from py_compile import PycInvalidationMode, compile
 
-for source in ("runner.py", "recorder.py", "handlers/python.py"):
+for source in ("runner.py", "recorder.py", "fork_server.py", "handlers/python.py"):
     source = f"/opt/sandbox-skills/{source}"
     compile(source, cfile=source + "c", doraise=True, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)
 PYTHON

@@ -32,6 +32,9 @@ changes nothing about the end: what the terminal's hang-up does not end, SIGKILL
 **A recording** (`recorder.py`, beside this file), where a run asks for one, watches the calls of its processes from
 here. It decides nothing, and takes no limit away.
 
+**A fork server** (`fork_server.py`, beside this file), where runs ask for one, starts Python programs faster. It is the
+only other process that lives on from run to run, and what is left of a run costs it its life.
+
 **Files** are reached from a descriptor of the workspace, name by name, and no link is ever followed (`Workspace`), so
 that a skill which swaps a directory for a link gets an error instead of a file from somewhere else.
 
@@ -1191,6 +1194,7 @@ class Reaper:
         self._wakeup_descriptor = wakeup
         self._on_death = on_death
         self._alone = os.getpid() == 1
+        self._buried = 0
         self.tell_session = False
 
     def drain(self) -> None:
@@ -1207,6 +1211,7 @@ class Reaper:
                 pid, status, usage = os.wait4(chosen, os.WNOHANG)
                 if not pid:
                     return True
+                self._buried += 1
                 self._on_death(pid, status, usage, session)
         except ChildProcessError:
             return False
@@ -1218,9 +1223,15 @@ class Reaper:
         process = Process.read(found.si_pid) if found else None
         return (found.si_pid if found else -1), (process.session if process else None)
 
-    def clear(self, spared: Iterable[int]) -> bool:
-        """Kills and buries everything that cannot be traced to a root in `spared`; returns whether that was all."""
+    def clear(self, spared: Iterable[int], trusted: Sequence[int] = ()) -> bool:
+        """Kills and buries everything that cannot be traced to a root in `spared`; returns whether that was all.
+
+        The trusted ones of a fork server live on beside others, and where nothing else is left.
+        """
         roots = frozenset(spared)
+        if trusted and not roots and self._alone_with(trusted):
+            return True
+        roots = roots.union(trusted) if roots else roots
         deadline = time.monotonic() + KILL_SECONDS
         hunt = Hunt(roots)
         while self.bury():
@@ -1232,6 +1243,18 @@ class Reaper:
                 self._wakeup.poll(DEATH_MILLISECONDS)
                 self.drain()
         return True
+
+    def _alone_with(self, trusted: Iterable[int]) -> bool:
+        """Tells whether no process lives but the runner and these.
+
+        What one look at `/proc` misses was born during it, below one that ended during it; and of those that end, one
+        has the runner for a parent.
+        """
+        self.bury()
+        before = self._buried
+        pids = {int(name) for name in os.listdir("/proc") if name.isdigit()}
+        self.bury()
+        return pids == {os.getpid(), *trusted} and before == self._buried
 
     @staticmethod
     def _kill_all() -> bool:
@@ -1351,6 +1374,7 @@ class Order:
     unprepared: str | None = None
 
     def __init__(self, fields: Fields) -> None:
+        self.fork = fields.has("fork") and fields.flag("fork")
         self.argv = fields.texts("argv")
         self.env = fields.mapping("env")
         self.cwd = fields.text("cwd")
@@ -1418,27 +1442,29 @@ def spawn_on_terminal(order: Order, terminal: str) -> int:
     return spawn_with(order, [(os.POSIX_SPAWN_OPEN, 0, terminal, os.O_RDWR, 0), (dup, 0, 1), (dup, 0, 2)])
 
 
-def recorder() -> Any:  # noqa: ANN401  a module that the type checkers know as a file of its own
-    """Returns the module beside this one; most boxes record nothing, and do without."""
-    if loaded := sys.modules.get("recorder"):
-        return loaded
+def beside(name: str) -> str:
+    """Returns the path of another file of the image, which is bytecode where this one is."""
+    return os.path.abspath(__file__).replace("runner.py", f"{name}.py")
+
+
+def loaded(name: str) -> Any:  # noqa: ANN401  a module that the type checkers know as a file of its own
+    """Returns a module beside this one; most boxes do without."""
+    if found := sys.modules.get(name):
+        return found
     from importlib.util import module_from_spec, spec_from_file_location  # noqa: PLC0415  as above
 
-    spec = spec_from_file_location("recorder", RECORDER)
+    spec = spec_from_file_location(name, beside(name))
     if not spec or not spec.loader:
-        raise Refused("no_recorder", "there is none in this image")
+        raise Refused("failed", f"there is no {name} in this image")
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    sys.modules["recorder"] = module
+    sys.modules[name] = module
     return module
-
-
-RECORDER = os.path.abspath(__file__).replace("runner.py", "recorder.py")  # or the .pyc of both
 
 
 def spawn_recorded(order: Order, skills: str, streams: tuple[int, int, int]) -> tuple[int, Any]:
     """Starts the command as `spawn` does, in view of a recorder; returns its pid and that."""
-    module = recorder()
+    module = loaded("recorder")
     try:
         start = module.Start(order.argv, order.env, order.cwd, executables(order), order.record)
         pid, listener = start.run(streams)
@@ -1487,6 +1513,64 @@ def executables(order: Order) -> list[str]:
         return [command]
     folders = order.env.get("PATH", os.defpath).split(":")
     return [f"{folder}/{command}" if folder else command for folder in folders]
+
+
+def executable(order: Order) -> str:
+    """Returns the file that the command means, empty where there is none."""
+    return next((path for path in executables(order) if os.access(path, os.X_OK)), "")
+
+
+class Forks:
+    """The fork server of this box: none until a run asks for it, and none again when it has ended."""
+
+    def __init__(self) -> None:
+        self._server: Any = None
+        self._wanted = False
+
+    def pids(self) -> list[int]:
+        """Returns its processes, which are no run's, and waits for one that is being made."""
+        if not self._server:
+            return []
+        self._server.settle()
+        return [pid for pid in (self._server.pid, self._server.spare) if pid]
+
+    def spawn(self, order: Order, streams: tuple[int, int, int]) -> int:
+        """Starts the command as `spawn` does, as a fork where it can be one. Nothing else may run in the box."""
+        self._wanted = True
+        pid = 0
+        if self._server and executable(order) == self._server.python:
+            try:
+                os.chdir(order.cwd)
+            except OSError as error:
+                raise start_failure(order, error) from error
+            pid = self._server.start(order.argv, order.env, order.cwd, streams)
+        return pid or spawn(order, *streams)
+
+    def prepare(self) -> None:
+        """Makes ready for the next run, if one has asked for it; nothing runs in the box.
+
+        Its first time takes 15 ms (measured), in which the server becomes protected.
+        """
+        if not self._wanted:
+            return
+        try:
+            if not self._server:
+                with OWN_SCORE.raised():
+                    self._server = loaded("fork_server").ForkServer(beside("fork_server"), pack)
+            self._server.prepare()
+        except (OSError, Refused):
+            self._wanted = False  # until the next run asks
+
+    def buried(self, pid: int) -> bool:
+        """Tells whether that was one of its processes, and goes on without it."""
+        if not self._server or pid not in {self._server.pid, self._server.spare}:
+            return False
+        if pid == self._server.spare:
+            self._server.spare = 0
+        else:
+            self._server.end()
+            self._server = None
+        return True
 
 
 class OwnScore:
@@ -1784,7 +1868,15 @@ class PipeStock:
 class Run:
     """One command from its start to its ENDED."""
 
-    def __init__(self, ref: int, order: Order, counters: Counters, stock: PipeStock, skills: str) -> None:
+    def __init__(
+        self,
+        ref: int,
+        order: Order,
+        counters: Counters,
+        stock: PipeStock,
+        skills: str,
+        forks: Forks | None = None,
+    ) -> None:
         self.ref = ref
         self.order = order
         self.usage = Usage()
@@ -1802,7 +1894,7 @@ class Run:
             if order.tty:
                 self._open_terminal(order, order.tty)
             else:
-                self._open_pipes(order, stock)
+                self._open_pipes(order, stock, forks)
         limit_cpu(self.pid, order)
 
     def _open_terminal(self, order: Order, size: tuple[int, int]) -> None:
@@ -1816,7 +1908,7 @@ class Run:
             self.close()
             raise
 
-    def _open_pipes(self, order: Order, stock: PipeStock) -> None:
+    def _open_pipes(self, order: Order, stock: PipeStock, forks: Forks | None) -> None:
         fed = open_pipes(1) if order.stdin == "pipe" else []
         try:
             (out, out_end), (err, err_end) = stock.take()
@@ -1832,7 +1924,7 @@ class Run:
             if order.record:
                 self.pid, self.recorder = spawn_recorded(order, self._skills, streams)
             else:
-                self.pid = spawn(order, *streams)
+                self.pid = forks.spawn(order, streams) if forks else spawn(order, *streams)
         except BaseException:
             self.close()
             raise
@@ -2371,6 +2463,7 @@ class Runner:
         self._workspace = Workspace(options.workspace)
         self._counters = Counters()
         self._stock = PipeStock()
+        self._forks = Forks()
         self._runs: dict[int, Run] = {}
         self._uploads: dict[int, Upload] = {}
         self._transfers: dict[int, Transfer] = {}
@@ -2528,6 +2621,8 @@ class Runner:
         self._reaper.bury()
 
     def _on_death(self, pid: int, status: int, usage: resource.struct_rusage, session: int | None) -> None:
+        if self._forks.buried(pid):
+            return
         for probe in self._probes.values():
             probe.buried = probe.buried or probe.pid == pid
         runs = list(self._runs.values())
@@ -2568,13 +2663,14 @@ class Runner:
         for probe in list(self._probes.values()):
             if now >= probe.deadline:
                 self._close_probe(probe)
-                self._reaper.clear(self._roots())
+                self._reaper.clear(self._roots(), self._forks.pids())
                 self._refuse(probe.ref, Refused("failed", "the probe took too long"))
 
     def _living_cpu(self, run: Run) -> float:
         """Returns the CPU seconds of a run's living processes; those nobody can trace count for the only run."""
         owners = {run.pid, None} if len(self._runs) == 1 else {run.pid}
-        family = ProcessTable().descendants(os.getpid(), self._roots())
+        known = [*self._roots(), *self._forks.pids()]
+        family = ProcessTable().descendants(os.getpid(), known)
         return sum(process.cpu for process, root in family if root in owners)
 
     def _pump(self) -> None:
@@ -2600,7 +2696,8 @@ class Runner:
                 self._finish(run)
 
     def _finish(self, run: Run) -> None:
-        clean = self._reaper.clear(pid for pid in self._roots() if pid != run.pid)
+        spared = [pid for pid in self._roots() if pid != run.pid]
+        clean = self._reaper.clear(spared, self._forks.pids())
         for stream in run.streams:
             for _ in range(FINAL_READS):
                 if not self._forward(run, stream):
@@ -2626,6 +2723,7 @@ class Runner:
             self._tidied = True
             if os.getpid() == 1:
                 clear_ipc()
+                self._forks.prepare()
                 self._counters.look()
                 self._workspace.look()
 
@@ -2661,7 +2759,7 @@ class Runner:
         order = Order(fields)
         order.unprepared = self._unprepared(fields)
         try:
-            run = Run(ref, order, self._counters, self._stock, self._options.skills)
+            run = Run(ref, order, self._counters, self._stock, self._options.skills, self._forks_for(order))
         except CannotStartError as error:
             self._report_not_started(ref, order, error)
             return
@@ -2673,6 +2771,11 @@ class Runner:
             self._listen(run)
         if run.recorder:
             self._watch(run.recorder.descriptor, select.EPOLLIN, partial(self._on_notice, run))
+
+    def _forks_for(self, order: Order) -> Forks | None:
+        """Returns what may start the command as a fork: only the runner's own death ends all that it would leave."""
+        alone = os.getpid() == 1 and not self._runs and not self._probes
+        return self._forks if order.fork and alone else None
 
     def _report_not_started(self, ref: int, order: Order, error: CannotStartError) -> None:
         message = os.fsencode(f"{error.reason}\n")

@@ -136,7 +136,8 @@ class Command:
     `env` is added to the box's fixed minimal environment and wins over it. `stdin` None is an empty,
     closed input; a program that is started rather than run gets it first. `argv[0]` without a slash is
     looked up in PATH. `places` are made just before it starts. `record` is what is to be seen of it: a demand, which
-    a box that cannot record refuses (RecorderError); ordinary runs have none.
+    a box that cannot record refuses (RecorderError); ordinary runs have none. `fork` is no demand: a Python program may
+    be a fork of an interpreter that is up in the box, which it could tell, as `runner-image/fork_server.py` says.
     """
 
     argv: tuple[str, ...]
@@ -145,6 +146,7 @@ class Command:
     stdin: bytes | None = None
     places: Places = Places()
     record: frozenset[Recorded] = frozenset()
+    fork: bool = False
 
 
 @dataclass(frozen=True, slots=True)

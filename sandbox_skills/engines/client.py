@@ -230,6 +230,7 @@ def _order(
         "stream": stream,
         "places": _places(command.places.dirs, command.places.links),
         **({"record": sorted(command.record)} if command.record else {}),
+        **({"fork": True} if command.fork else {}),
         "limits": {
             "wall": limits.wall_seconds,
             "cpu": limits.cpu_seconds,

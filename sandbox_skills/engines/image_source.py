@@ -35,9 +35,9 @@ DERIVED = frozenset({".in", ".pyc"})
 FOLDERS: Mapping[Target, Sequence[str]] = {"slim": ("slim",), "full": ("slim", "full")}
 """The folders that are a target's own; all else belongs to each."""
 
-ESSENTIAL = ("Dockerfile", "runner.py", "recorder.py")
+ESSENTIAL = ("Dockerfile", "runner.py", "recorder.py", "fork_server.py")
 
-INSTALLED = ("runner.py", "recorder.py", "finish.sh", "handlers/")
+INSTALLED = ("runner.py", "recorder.py", "fork_server.py", "finish.sh", "handlers/")
 """What the last steps of the Dockerfile copy to /opt/sandbox-skills: files, and folders with a slash."""
 
 

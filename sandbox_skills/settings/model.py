@@ -132,6 +132,12 @@ class RunSettings(Section):
         return self
 
 
+class PythonSettings(Section):
+    """How Python programs are started: each as a fresh interpreter, or as a fork of one that is up."""
+
+    fork_server: bool = False
+
+
 class CollectSettings(Section):
     """Ceilings of one collection, as `spec.CollectLimits`."""
 
@@ -219,6 +225,7 @@ class Settings(BaseSettings):
     image: ImageSettings = ImageSettings()
     sandbox: SandboxSettings = SandboxSettings()
     run: RunSettings = RunSettings()
+    python: PythonSettings = PythonSettings()
     collect: CollectSettings = CollectSettings()
     pool: PoolSettings = PoolSettings()
     store: StoreSettings = StoreSettings()

@@ -111,6 +111,7 @@ def store_root(settings: Settings) -> Path:
 def run_rules(settings: Settings) -> RunRules:
     """Returns what the settings let runs have."""
     return RunRules(
+        fork_python=settings.python.fork_server,
         limits=settings.run_limits(),
         collect=settings.collect_limits(),
         wall_ceiling=settings.run.wall_ceiling_seconds,

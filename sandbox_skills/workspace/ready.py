@@ -38,12 +38,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunRules:
-    """What an operator lets runs have: the usual limits, the longest time, what is collected, which inputs."""
+    """What an operator lets runs have: the usual limits, the longest time, what is collected, which inputs.
+
+    `fork_python` starts Python programs as `Command.fork` says.
+    """
 
     limits: Limits = field(default_factory=Limits)
     collect: CollectLimits = field(default_factory=CollectLimits)
     wall_ceiling: float = 900.0  # a model that waits longer has lost its way
     inputs: InputRules = field(default_factory=InputRules)
+    fork_python: bool = False  # a program could tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,9 @@ def ready_run(
         staged=staged,
         root=root,
         request=request,
-        command=_command(root, host, request, name=name, run_id=run_id, variables=variables),
+        command=_command(
+            root, host, request, name=name, run_id=run_id, variables=variables, fork=rules.fork_python
+        ),
         limits=below(limits, request.ceilings),
         collect=plan.limits if plan is not None else ceiling,
         patterns=plan.patterns if plan is not None else parse_patterns(request.outputs, variables=variables),
@@ -151,6 +157,7 @@ def _command(
     name: str,
     run_id: str,
     variables: Mapping[str, str],
+    fork: bool,
 ) -> Command:
     argv = _argv(root, host, request.invocation)
     check_words(argv)
@@ -162,6 +169,7 @@ def _command(
         cwd=working_directory(request.cwd, skill=root, variables=variables),
         stdin=request.stdin,
         record=request.record,
+        fork=fork,
     )
 
 

@@ -15,4 +15,10 @@ LIMITED = [
 ENFORCING = [engine for engine in LIMITED if engine != "fake"]
 """Those that isolate: what they promise, the kernel keeps."""
 
+BOXES = [
+    pytest.param("bubblewrap", marks=pytest.mark.bubblewrap),
+    pytest.param("docker", marks=pytest.mark.docker),
+]
+"""Those whose runner is the first process of a box."""
+
 ALL = [*LIMITED, "local"]
