@@ -111,6 +111,7 @@ class ForkServer:
     def prepare(self) -> None:
         """Has a spare made, unless there is one."""
         if not self.spare and not self._forking:
+            os.kill(self.pid, SIGCONT)  # a program may have stopped it; none lives that could do so now
             self._forking = self._said(FORK)
 
     def settle(self) -> None:
@@ -128,8 +129,7 @@ class ForkServer:
         if not self.spare or len(order) > MAX_ORDER or not is_plain(argv) or early(env) != ENVIRONMENT:
             return 0
         spare, self.spare = self.spare, 0
-        # A program may have stopped or ended it; none lives that could do so now.
-        os.kill(spare, SIGCONT)
+        os.kill(spare, SIGCONT)  # as above
         ended = os.waitid(os.P_PID, spare, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         return 0 if ended or not self._said(order, streams) else spare
 
@@ -175,11 +175,12 @@ def is_plain(argv: Sequence[str]) -> bool:
 PRELUDE = (
     "__future__", "argparse", "ast", "asyncio", "base64", "bisect", "calendar", "collections", "concurrent.futures",
     "configparser", "contextlib", "copy", "csv", "dataclasses", "datetime", "decimal", "difflib", "enum", "fnmatch",
-    "functools", "getpass", "glob", "gzip", "hashlib", "heapq", "html", "importlib.util", "inspect", "io", "itertools",
-    "json", "linecache", "locale", "logging", "math", "mimetypes", "operator", "pathlib", "pickle", "pkgutil", "platform",
-    "queue", "random", "re", "runpy", "secrets", "select", "selectors", "shlex", "shutil", "signal", "socket", "stat",
-    "statistics", "string", "struct", "subprocess", "tempfile", "textwrap", "threading", "time", "traceback", "types",
-    "typing", "unicodedata", "urllib.parse", "uuid", "warnings", "weakref", "xml.etree.ElementTree", "zipfile", "zlib",
+    "functools", "getpass", "glob", "gzip", "hashlib", "heapq", "html", "importlib.util", "inspect", "io",
+    "itertools", "json", "linecache", "locale", "logging", "math", "mimetypes", "operator", "pathlib", "pickle",
+    "pkgutil", "platform", "queue", "random", "re", "runpy", "secrets", "select", "selectors", "shlex", "shutil",
+    "signal", "socket", "stat", "statistics", "string", "struct", "subprocess", "tempfile", "textwrap", "threading",
+    "time", "traceback", "types", "typing", "unicodedata", "urllib.parse", "uuid", "warnings", "weakref",
+    "xml.etree.ElementTree", "zipfile", "zlib",
 )  # fmt: skip
 """What scripts of skills import most, all of it Python's own."""
 
@@ -422,10 +423,13 @@ def script(module: ModuleType, path: str) -> Callable[[], None] | None:
     import pkgutil  # noqa: PLC0415  imported long ago
     from importlib.machinery import SourceFileLoader, SourcelessFileLoader  # noqa: PLC0415  as above
 
+    path = absolute(path)
     if pkgutil.get_importer(path) is not None or not os.path.isfile(path):
         return None
     with open(path, "rb") as file:
         data = file.read()
+    if path.endswith(".py") and b"\0" in data:  # which it calls by another name
+        return None
     kind = SourcelessFileLoader if path.endswith(".pyc") else SourceFileLoader
     module.__dict__.update(__file__=path, __cached__=None, __loader__=kind("__main__", path))
 
@@ -438,6 +442,11 @@ def script(module: ModuleType, path: str) -> Callable[[], None] | None:
             module.__dict__.pop("__cached__", None)
 
     return run
+
+
+def absolute(path: str) -> str:
+    """Returns the path as the interpreter spells it."""
+    return path if path.startswith("/") else f"{os.getcwd()}/{path}"
 
 
 def compiled(data: bytes) -> CodeType:
@@ -462,42 +471,50 @@ UNFLUSHED = 120
 
 def outcome(program: Callable[[], None]) -> int:
     """Runs the program; returns its exit status, or INTERRUPTED, with what nothing has caught told."""
-    try:
-        program()
-    except SystemExit as error:
+    error = uncaught(program)
+    if error is None or isinstance(error, SystemExit):
         return exit_status(error)
+    error.__traceback__ = without_ours(error)
+    ending = show(error)
+    if ending is not None:
+        return exit_status(ending)
+    return INTERRUPTED if type(error) is KeyboardInterrupt else 1
+
+
+def uncaught(call: Callable[..., object], *args: object) -> BaseException | None:
+    """Calls and returns what was raised, to be told outside of here: else it would be the context of the next."""
+    try:
+        call(*args)
     except BaseException as error:  # noqa: BLE001  whatever the program raises
-        try:
-            show(error.with_traceback(without_ours(error)))
-        except SystemExit as another:
-            return exit_status(another)
-        return INTERRUPTED if type(error) is KeyboardInterrupt else 1
-    return 0
+        return error
+    return None
 
 
-def exit_status(error: SystemExit) -> int:
+def exit_status(error: SystemExit | None) -> int:
     """Returns what it stands for; prints what is no number."""
-    if error.code is None:
+    if error is None or error.code is None:
         return 0
     if isinstance(error.code, int):
-        return error.code & 0xFF
+        return error.code & 0xFF if -(2**63) <= error.code < 2**63 else 0xFF
     print(error.code, file=sys.stderr)  # noqa: T201  as the interpreter does
     return 1
 
 
-def show(error: BaseException) -> None:
-    """Calls the hook for such exceptions, which the program may have changed, and tells where that fails."""
-    sys.last_exc = sys.last_value = error
-    sys.last_type, sys.last_traceback = type(error), error.__traceback__
-    try:
-        sys.excepthook(type(error), error, error.__traceback__)
-    except SystemExit:
-        raise
-    except BaseException as another:  # noqa: BLE001  whatever the program's hook raises
-        print("Error in sys.excepthook:", file=sys.stderr)  # noqa: T201  in the interpreter's words
-        sys.__excepthook__(type(another), another, without_ours(another))
-        print("\nOriginal exception was:", file=sys.stderr)  # noqa: T201  as above
-        sys.__excepthook__(type(error), error, error.__traceback__)
+def show(error: BaseException) -> SystemExit | None:
+    """Calls the hook for such exceptions, which the program may have changed, and tells where that fails.
+
+    Returns the exit that the hook has asked for.
+    """
+    last = {"exc": error, "value": error, "type": type(error), "traceback": error.__traceback__}
+    vars(sys).update({f"last_{name}": value for name, value in last.items()})
+    another = uncaught(sys.excepthook, type(error), error, error.__traceback__)
+    if another is None or isinstance(another, SystemExit):
+        return another
+    another.__traceback__ = without_ours(another)
+    for title, told in (("Error in sys.excepthook:", another), ("\nOriginal exception was:", error)):
+        print(title, file=sys.stderr)  # noqa: T201  in the interpreter's words
+        sys.__excepthook__(type(told), told, told.__traceback__)
+    return None
 
 
 def without_ours(error: BaseException) -> Any:  # noqa: ANN401  a traceback or None
@@ -532,28 +549,26 @@ def leave(status: int, known: frozenset[str]) -> Never:
 
 def flush() -> bool:
     """Writes what is left of the output; returns whether that went well, telling where it did not."""
-    good = True
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            if stream is not None and not stream.closed:
-                stream.flush()
-        except BaseException as error:  # noqa: BLE001  the program may have put anything there
-            good = False
-            if stream is sys.stdout:
-                unraisable(error, stream)
-    return good
+    failures = [uncaught(flush_one, stream) for stream in (sys.stdout, sys.stderr)]
+    told = failures[0]
+    if told is not None:
+        print("Exception ignored on flushing sys.stdout:", file=sys.stderr)  # noqa: T201  in the interpreter's words
+        sys.__excepthook__(type(told), told.with_traceback(None), None)
+    return not any(failures)
 
 
-def unraisable(error: BaseException, source: object) -> None:
-    """Tells of an error that has nobody to hear of it."""
-    print(f"Exception ignored in: {source!r}", file=sys.stderr)  # noqa: T201  in the interpreter's words
-    sys.__excepthook__(type(error), error, without_ours(error))
+def flush_one(stream: Any) -> None:  # noqa: ANN401  the program may have put anything there
+    """Writes what is left of one stream, unless it is closed."""
+    if stream is not None and not stream.closed:
+        stream.flush()
 
 
 def take_apart(known: frozenset[str]) -> None:
     """Lets go of the modules of the program, so that its objects end: files are written, `__del__` is called."""
     for name in ("last_exc", "last_type", "last_value", "last_traceback"):
         setattr(sys, name, None)
+    for name in ("stdin", "stdout", "stderr"):
+        setattr(sys, name, getattr(sys, f"__{name}__"))
     names = [name for name in sys.modules if name == "__main__" or name not in known]
     modules = [sys.modules.pop(name) for name in names]
     for module in reversed(
@@ -565,11 +580,10 @@ def take_apart(known: frozenset[str]) -> None:
 
 
 def empty(namespace: dict[str, object]) -> None:
-    """Sets all names to None, private ones first, as the interpreter does."""
-    for private in (True, False):
-        for name in list(namespace):
-            if name != "__builtins__" and (name.startswith("_") and not name.startswith("__")) is private:
-                namespace[name] = None
+    """Sets all names to None."""
+    for name in list(namespace):
+        if name != "__builtins__":
+            namespace[name] = None
 
 
 def die_of_interrupt() -> None:

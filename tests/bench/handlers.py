@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,12 +15,13 @@ from sandbox_skills.toolsets.native import NativeToolset
 from sandbox_skills.toolsets.offered import OfferedSkills
 from sandbox_skills.toolsets.skill_runs import SkillRuns
 from sandbox_skills.toolsets.toolbox import Toolbox
-from sandbox_skills.workspace.manager import Argv, RunRequest, WorkspaceManager
+from sandbox_skills.workspace.manager import Argv, RunRequest, RunRules, WorkspaceManager
 from sandbox_skills.workspace.sessions import SessionManager
 from tests.bench.report import Bound, Row
-from tests.bench.scenarios import ROUNDS, SPEC, TENANT, Bench, alone, timed_async
+from tests.bench.scenarios import REST_SECONDS, ROUNDS, SPEC, TENANT, Bench, alone, timed_async
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
     from sandbox_skills.workspace.live_session import LiveSession
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
 
 MOST = 1.3
 """A call of a tool may cost so many times what a bare interpreter costs in the same box."""
+
+FORKED = {"python3 -c pass": 0.4, "call of a python tool": 0.5}
+"""What a Python program through the fork server may cost of one in a fresh interpreter."""
 
 HANDLERS = {
     "python": ("add.py", "def handler(args):\n    return {'sum': args['a'] + 1}\n"),
@@ -73,12 +79,20 @@ def write_skill(root: Path) -> Path:
 async def rows(bench: Bench) -> list[Row]:
     """Measures calls of both languages and what they are compared with, in turns."""
     skill = write_skill(bench.folder / "tools")
+    async with opened(bench, skill) as usual, opened(bench, skill, fork_python=True) as forked:
+        pairs = [row for language in HANDLERS for row in await pair(usual, language)]
+        return [*pairs, *await forks(usual, forked)]
+
+
+@asynccontextmanager
+async def opened(bench: Bench, skill: Path, *, fork_python: bool = False) -> AsyncIterator[Calls]:
+    """Opens a conversation about a skill in a session of its own."""
     skills = OfferedSkills(Catalog([SkillRoot(str(skill.parent))]))
-    async with SessionManager(WorkspaceManager(bench.pool, bench.store, spec=SPEC)) as sessions:
+    rules = RunRules(fork_python=fork_python)
+    async with SessionManager(WorkspaceManager(bench.pool, bench.store, spec=SPEC, rules=rules)) as sessions:
         session = await sessions.open("bench", tenant=TENANT)
         box = Toolbox([NativeToolset(SkillRuns(skills, sessions))])
-        calls = Calls(box, session, await session.stage(skill), Conversation("bench", TENANT))
-        return [row for language in HANDLERS for row in await pair(calls, language)]
+        yield Calls(box, session, await session.stage(skill), Conversation("bench", TENANT))
 
 
 async def pair(calls: Calls, language: str) -> tuple[Row, Row]:
@@ -92,6 +106,35 @@ async def pair(calls: Calls, language: str) -> tuple[Row, Row]:
     row = Row(f"session: call of a {language} tool", tuple(called))
     bound = Bound("tool ÷ bare", row.p50 / plain.p50, MOST, at_most=True)
     return plain, Row(row.name, row.samples, bounds=(bound,))
+
+
+async def forks(usual: Calls, forked: Calls) -> list[Row]:
+    """Returns the rows of interpreters and tools through the fork server, with those they are compared with.
+
+    In turns, each when its box has come to rest, as calls of a model come: a fork is made when nothing else is done.
+    """
+    python = BARE["python"]
+    works: dict[str, Callable[[], Awaitable[None]]] = {
+        "session: python3 -c pass, at rest": lambda: usual.bare(*python),
+        "session: python3 -c pass through the fork server": lambda: forked.bare(*python),
+        "session: call of a python tool, at rest": lambda: usual.tool("add_python"),
+        "session: call of a python tool through the fork server": lambda: forked.tool("add_python"),
+    }
+    samples: dict[str, list[float]] = {name: [] for name in works}
+    for warming in (True, *[False] * ROUNDS):
+        for name, work in works.items():
+            await asyncio.sleep(1.0 if warming else REST_SECONDS)
+            took = await timed_async(work)
+            if not warming:
+                samples[name].append(took)
+    rows = [Row(name, tuple(found)) for name, found in samples.items()]
+    return [_compared(row, rows[at - 1]) if at % 2 else row for at, row in enumerate(rows)]
+
+
+def _compared(forked: Row, fresh: Row) -> Row:
+    limit = next(limit for what, limit in FORKED.items() if what in forked.name)
+    bound = Bound("forked ÷ fresh", forked.p50 / fresh.p50, limit, at_most=True)
+    return Row(forked.name, forked.samples, bounds=(bound,))
 
 
 if __name__ == "__main__":

@@ -362,6 +362,12 @@ def recorder_module() -> ModuleType:
     return _loaded(RECORDER)
 
 
+@pytest.fixture(scope="session")
+def fork_server_module() -> ModuleType:
+    """The fork server's own code, for its pure parts."""
+    return _loaded(RUNNER.with_name("fork_server.py"))
+
+
 def _loaded(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"{path.stem}_under_test", path)
     assert spec is not None
