@@ -27,13 +27,11 @@ from __future__ import annotations
 
 import _socket
 import array
-import ctypes
 import errno
 import gc
 import os
 import select
 import sys
-from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,7 +68,6 @@ FORK_SECONDS = 0.1
 """How long a fork may take that takes 2 ms."""
 
 SIGKILL, SIGCONT = 9, 18
-LIBC = ctypes.CDLL(None)
 PR_SET_DUMPABLE = 4
 
 PROTECTED, READY, FORK = b"protected", b"ready", b"fork"
@@ -137,8 +134,10 @@ class ForkServer:
         """Ends it and its spare, wherever they are."""
         self._socket.close()
         for pid in filter(None, (self.pid, self.spare)):
-            with suppress(ProcessLookupError):
+            try:
                 os.kill(pid, SIGKILL)
+            except ProcessLookupError:
+                continue
 
     def _said(self, words: bytes, streams: Sequence[int] = ()) -> bool:
         rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array("i", streams))
@@ -187,7 +186,7 @@ PRELUDE = (
 
 def serve(channel: int) -> Order:
     """Makes forks as the runner wants them, until it is gone. Returns in each, with what that is to become."""
-    LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+    libc().prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     connection = _socket.socket(fileno=channel)
     connection.send(PROTECTED)
     names = imported()
@@ -204,6 +203,13 @@ def serve(channel: int) -> Order:
         os.read(taken, 1)  # ends when the fork has its order, or has died: until then the socket is its own
         os.close(taken)
     os._exit(0)
+
+
+def libc() -> Any:  # noqa: ANN401  its functions are known to none of the type checkers
+    """Returns the C library."""
+    import ctypes  # noqa: PLC0415  the runner has no need of it
+
+    return ctypes.CDLL(None)
 
 
 def imported() -> frozenset[str]:
@@ -318,7 +324,7 @@ class Order:
             raise ImportError("modules of the skill come first")
         sys.path.insert(0, first)
         open_streams()
-        LIBC.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+        libc().prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
 
     def _own(self) -> int:
         """Returns how many folders come before Python's own."""
@@ -543,7 +549,7 @@ def leave(status: int, known: frozenset[str]) -> Never:
     flushed = flush() and flushed
     if status == INTERRUPTED:
         die_of_interrupt()
-    LIBC.fflush(None)
+    libc().fflush(None)
     os._exit(status if flushed else UNFLUSHED)
 
 

@@ -1555,7 +1555,7 @@ class Forks:
             return
         try:
             if not self._server:
-                with OWN_SCORE.raised():
+                with OWN_SCORE:
                     self._server = loaded("fork_server").ForkServer(beside("fork_server"), pack)
             self._server.prepare()
         except (OSError, Refused):
