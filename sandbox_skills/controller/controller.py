@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -77,7 +76,10 @@ class Controller:
     def run_sync(
         self, what: str | Sequence[JsonObject] | Decisions, of: Conversation | RunState
     ) -> RunResult:
-        """Runs as `run`, for a program without an event loop; only for a client that was not used in one."""
+        """Runs as `run`, for a program without an event loop; only for a client that was not used in one.
+
+        Raises RuntimeError where an event loop runs.
+        """
 
         async def work() -> RunResult:
             try:
@@ -85,7 +87,7 @@ class Controller:
             finally:
                 await self._client.aclose()
 
-        return asyncio.run(work())
+        return anyio.run(work)
 
     @asynccontextmanager
     async def stream(

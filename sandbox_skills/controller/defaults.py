@@ -11,5 +11,8 @@ MAX_OUTPUT_TOKENS = 16_384
 MAX_TOOL_OUTPUT = 100_000
 """Characters of one output that the model is given, about 25,000 tokens: more would push out what it works on."""
 
+LAST_SECONDS = 30.0
+"""For the last answer of a run that has a limit of time: a model that writes a page takes less."""
+
 CONCURRENCY = 8
 """Calls of one answer at the same time: each may hold a sandbox."""

@@ -247,8 +247,14 @@ def held(state: LoopState, waits: Mapping[str, Wait]) -> LoopState:
 
 
 def limited(state: LoopState, reason: str, rules: Rules) -> LoopState:
-    """Ends the calls, which were stopped, for a limit: the model answers once more, without tools."""
-    return _next(_closed(replace(state, limit=state.limit or reason), TIMED_OUT), rules)
+    """Ends what was under way, which was stopped, for a limit: the model answers once more, without tools.
+
+    Where it was that answer which did not come in time, or none is wanted, the run is over.
+    """
+    closed = _closed(replace(state, limit=state.limit or reason), TIMED_OUT)
+    if closed.phase == "asking" and (state.limit or not rules.final_turn):
+        return replace(closed, phase="done", stop=closed.limit)
+    return _next(closed, rules)
 
 
 def cancelled(state: LoopState, output: str = CANCELLED) -> LoopState:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 class ControllerOptions:
     """What is asked of the model, and when a run ends. Any one limit ends it; None is no limit.
 
+    With `max_seconds` the last answer has LAST_SECONDS at least; without it by then the run ends with what there is.
     `fallbacks`, `provider` and `reasoning` are OpenRouter's own. `tool_choice` holds for the first request of a run.
     `tool_seconds` bounds every call, `seconds_of_tool` those of one tool. `strict_final` makes an empty last answer
     an error. `inject_instructions` puts what a skill says of itself into the instructions, once, in place of the

@@ -78,9 +78,9 @@ def function_tool(
 ) -> OwnTool:
     """Makes a tool of a function that takes one pydantic model, or nothing.
 
-    It may be plain, which runs in a thread, a coroutine, or an async generator: all it yields but the last is progress,
-    the last is the result. Its docstring is the description; `arguments` is the model where its annotation cannot be
-    found. Raises SettingsError for a function of another form.
+    It may be plain, which runs in a thread and goes on there, unheard, when its call is stopped; a coroutine; or an
+    async generator: all it yields but the last is progress, the last is the result. Its docstring is the description;
+    `arguments` is the model where its annotation cannot be found. Raises SettingsError for a function of another form.
     """
     model = arguments or _model_of(function)
     return OwnTool(
@@ -125,7 +125,7 @@ async def _execute(
         return _plain(await _last(function(*given), say))
     if inspect.iscoroutinefunction(function):
         return _plain(await function(*given))
-    return _plain(await to_thread.run_sync(function, *given))
+    return _plain(await to_thread.run_sync(function, *given, abandon_on_cancel=True))
 
 
 async def _last(values: AsyncIterator[object], say: Say) -> object:

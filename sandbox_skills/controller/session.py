@@ -13,6 +13,7 @@ from sandbox_skills.controller import loop
 from sandbox_skills.controller.asking import Asker
 from sandbox_skills.controller.calling import Caller
 from sandbox_skills.controller.calls import read_turn
+from sandbox_skills.controller.defaults import LAST_SECONDS
 from sandbox_skills.controller.events import ApprovalNeeded, TurnFinished, TurnStarted
 from sandbox_skills.controller.history import without_reasoning
 from sandbox_skills.controller.loop import AskModel, AwaitWord, RunCalls, next_action
@@ -115,7 +116,7 @@ class Session:
         self._emit(TurnStarted(state.steps + 1))
         if self._hooks.turn_started is not None:
             await self._hooks.turn_started(loop.progress_of(state))
-        with anyio.move_on_after(None if action.tools == "none" else self._left()) as time_is_over:
+        with anyio.move_on_after(self._left(last=action.tools == "none")) as time_is_over:
             mended, answer = await self._asker.ask(state, action.tools, self._emit)
             if self.state.model not in {"", answer.model}:
                 # Reasoning can be read by what made it alone; another model's would be refused.
@@ -194,9 +195,9 @@ class Session:
     def _seconds(self) -> float:
         return time.monotonic() - self._began
 
-    def _left(self) -> float | None:
+    def _left(self, *, last: bool = False) -> float | None:
         most = self._options.max_seconds
-        return None if most is None else max(0.0, most - self._seconds())
+        return None if most is None else max(LAST_SECONDS if last else 0.0, most - self._seconds())
 
     async def _save(self) -> None:
         if self._hooks.save is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from sandbox_skills.errors import ConversationError, ModelRefusedError, Settings
 from sandbox_skills.policy import Policy
 from sandbox_skills.toolsets.base import Conversation, Subject, Tool, ToolCall, ToolResult
 from sandbox_skills.toolsets.toolbox import Toolbox
-from tests.model_server import Say, call, refusal, text
+from tests.model_server import Say, call, refusal, stream_of, text
 from tests.unit.controller.conftest import Echo, Word
 
 if TYPE_CHECKING:
@@ -384,13 +385,56 @@ async def test_calls_run_together_but_not_too_many(model: Model, talk: Conversat
 
 
 async def test_the_time_of_a_run_bounds_the_model_too(model: Model, talk: Conversation) -> None:
-    from tests.model_server import stream_of
-
     model.server.script(stream_of(b": \n\n", 10.0), DONE)
     async with model.controller(max_seconds=1.0) as controller:
         result = await controller.run("Hi.", talk)
     assert (result.stop, result.text) == ("max_seconds", "Done.")
     assert model.server.bodies[1]["input"][-1]["content"].startswith("Stop here")
+
+
+async def test_a_last_answer_that_does_not_come_ends_the_run_with_what_there_is(
+    model: Model, talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sandbox_skills.controller.session.LAST_SECONDS", 0.2)
+    silent = stream_of(b": \n\n", 10.0)
+    model.server.script(Say([call("echo", {}, "c1")]), silent, silent)
+    async with model.controller(Echo().tool(), max_seconds=1.0) as controller:
+        result = await controller.run("Hi.", talk)
+    assert (result.stop, result.text, result.steps) == ("max_seconds", "", 1)
+    assert len(model.server.bodies) == 3
+    assert result.state.loop.phase == "done"
+
+
+async def test_without_a_last_answer_a_run_that_is_out_of_time_asks_nothing_more(
+    model: Model, talk: Conversation
+) -> None:
+    model.server.script(stream_of(b": \n\n", 10.0), DONE)
+    async with model.controller(max_seconds=0.2, final_turn=False) as controller:
+        result = await controller.run("Hi.", talk)
+    assert (result.stop, len(model.server.bodies)) == ("max_seconds", 1)
+
+
+async def test_a_plain_function_has_its_time_too(model: Model, talk: Conversation) -> None:
+    released = threading.Event()
+
+    def block() -> str:
+        """Blocks."""
+        return str(released.wait(15))
+
+    model.server.script(Say([call("block", {}, "c1")]), DONE)
+    async with model.controller(function_tool(block), tool_seconds=0.05) as controller:
+        with anyio.fail_after(10):
+            await controller.run("Hi.", talk)
+    released.set()
+    assert "stopped after 0.05 seconds" in outputs(model.server.bodies[1])["c1"]
+
+
+async def test_where_an_event_loop_runs_a_run_without_one_is_refused(
+    model: Model, talk: Conversation
+) -> None:
+    async with model.controller() as controller:
+        with pytest.raises(RuntimeError, match="Already running"):
+            controller.run_sync("Hi.", talk)
 
 
 async def test_an_error_of_the_model_leaves_a_conversation_that_goes_on(
