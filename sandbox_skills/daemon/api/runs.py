@@ -51,7 +51,7 @@ async def submit(
     known = await idempotency(daemon, request, key)
     run = await daemon.runs.submit(order, tenant=who.tenant_id, actor=who.actor, idempotency=known)
     if wait > 0 and run.state is not RunState.FINISHED:
-        run = await daemon.runs.wait(run.id, tenant=who.tenant_id, seconds=wait)
+        run = await daemon.runs.outcome(run, seconds=wait)
     response.headers["Location"] = f"{router.prefix}/{run.id}"
     if wait > 0 and run.state is RunState.FINISHED:
         response.status_code = 200

@@ -76,8 +76,8 @@ class Lease(Protocol):
         """Adds events of this attempt to the run's log; returns the number of the last."""
         ...
 
-    async def complete(self, finished: Finished) -> Run:
-        """Writes how the run ended, and its last event, both or neither; once for each run."""
+    async def complete(self, finished: Finished, *, events: Sequence[NewEvent] = ()) -> Run:
+        """Writes `events`, how the run ended, and its last event, all or nothing; once for each run."""
         ...
 
     async def release(self) -> None:

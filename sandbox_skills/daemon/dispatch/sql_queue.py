@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, select
 
 from sandbox_skills.daemon.dispatch.base import Accepted, QueueDepth, QueueFull
-from sandbox_skills.daemon.dispatch.bell import Bell, heard_within
-from sandbox_skills.daemon.dispatch.claiming import claim
+from sandbox_skills.daemon.dispatch.bell import Bell, WorkBell, heard_within, is_up_within
+from sandbox_skills.daemon.dispatch.claiming import claim, something_waits
 from sandbox_skills.daemon.dispatch.options import QueueOptions
 from sandbox_skills.daemon.dispatch.submitting import submit
 from sandbox_skills.daemon.errors import LeaseLostError
@@ -27,22 +27,19 @@ from sandbox_skills.daemon.truth.run import (
     RunState,
     cancelled_while_queued,
 )
-from sandbox_skills.daemon.truth.runs import finish, found, run_of, step, trim
+from sandbox_skills.daemon.truth.runs import Standing, finish, found, run_of, step, trim
 from sandbox_skills.daemon.truth.tables import RunRow
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Sequence
 
-    from sqlalchemy import ColumnElement
+    from sqlalchemy import ColumnElement, Row
     from sqlalchemy.orm import Session
 
     from sandbox_skills.daemon.dispatch.base import Lease, Node
     from sandbox_skills.daemon.truth.database import Database
     from sandbox_skills.daemon.truth.run import Finished, NewRun
-
-WORK = "work"
-"""The bell that is rung when a run may have become claimable; those of runs and nodes have their ids in it."""
-
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
@@ -51,6 +48,7 @@ class Wiring:
     database: Database
     options: QueueOptions
     bell: Bell
+    work: WorkBell
 
 
 class SqlRunQueue:
@@ -60,25 +58,38 @@ class SqlRunQueue:
         self._database = database
         self._bell = bell
         self._options = options or QueueOptions()
-        self._wiring = Wiring(database, self._options, bell)
+        self._work = WorkBell()
+        self._wiring = Wiring(database, self._options, bell, self._work)
 
     async def submit(self, run: NewRun) -> Accepted | QueueFull:
         now = self._database.clock()
         result = await self._database.write(
             Change.RUN_SUBMIT, lambda session: submit(session, run, self._options, now=now)
         )
-        self._bell.ring(WORK)
+        self._work.ring(run.needs)
         return result
 
     async def claim(self, node: Node, *, slots: int, wait_seconds: float = 0.0) -> Sequence[Lease]:
         until = time.monotonic() + wait_seconds
-        with self._bell.listening(WORK) as heard:
-            while True:
-                if leases := await self._claim(node, slots):
-                    return leases
-                left = until - time.monotonic()
-                if left <= 0 or not await heard_within(heard, left):
-                    return ()
+        changed = self._work.sign(node.id, node.capabilities)
+        while True:
+            if (left := until - time.monotonic()) > 0:
+                await is_up_within(changed, left)
+            leases = await self._looked(node, slots, changed)
+            if leases or time.monotonic() >= until:
+                return tuple(leases)
+
+    async def _looked(self, node: Node, slots: int, changed: asyncio.Event) -> Sequence[Lease]:
+        """Looks for runs; the sign is up again unless there were too few, as then no more can wait."""
+        changed.clear()
+        found_all = False
+        try:
+            leases = await self._claim(node, slots)
+            found_all = len(leases) < slots
+        finally:
+            if not found_all:
+                changed.set()
+        return leases
 
     async def _claim(self, node: Node, slots: int) -> Sequence[Lease]:
         now = self._database.clock()
@@ -126,13 +137,14 @@ class SqlRunQueue:
 
         def end(session: Session) -> list[Run]:
             lost = session.scalars(select(RunRow.id).where(RunRow.state == RunState.RUNNING, *where)).all()
-            rows = [finish(session, run_id, finished=finished, now=now) for run_id in lost]
+            going = Standing(RunState.RUNNING)
+            rows = [finish(session, run_id, going, finished, now=now, whole=True) for run_id in lost]
             return [run_of(row) for row in rows if row is not None]
 
         runs = await self._database.write(Change.RUN_ABANDON, end)
         for run in runs:
             self._bell.ring(run_bell(run.id))
-        self._bell.ring(WORK)
+        self._work.ring()
         return runs
 
     async def depth(self) -> QueueDepth:
@@ -154,6 +166,7 @@ class SqlLease:
         self._database = wiring.database
         self._options = wiring.options
         self._bell = wiring.bell
+        self._work = wiring.work
         self._until = until
         self._run = run
 
@@ -172,81 +185,89 @@ class SqlLease:
     async def renew(self) -> bool:
         now = self._database.clock()
         until = now + self._options.lease_seconds
-        row = await self._database.write(
-            Change.RUN_RENEW,
-            lambda session: self._held(
-                step(session, self._run.id, *self._mine(), now=now, lease_until=until)
-            ),
-        )
+
+        def longer(session: Session) -> bool:
+            row = self._held(step(session, self._run.id, self._mine(), {"lease_until": until}, now=now))
+            return row.cancel_requested_at is not None
+
+        is_cancelled = await self._database.write(Change.RUN_RENEW, longer)
         self._until = until
-        return row.cancel_requested_at is not None
+        return is_cancelled
 
     async def append(self, events: Sequence[NewEvent]) -> int:
         now = self._database.clock()
 
         def add(session: Session) -> int:
-            row = self._held(step(session, self._run.id, *self._mine(), events=events, now=now))
-            trim(session, row.id, max_bytes=self._options.max_event_bytes)
-            return row.event_last
+            row = self._held(step(session, self._run.id, self._mine(), {}, events=events, now=now))
+            trim(session, self._run.id, row, max_bytes=self._options.max_event_bytes)
+            last: int = row.event_last
+            return last
 
         last = await self._database.write(Change.EVENT_APPEND, add)
         self._bell.ring(run_bell(self._run.id))
         return last
 
-    async def complete(self, finished: Finished) -> Run:
+    async def complete(self, finished: Finished, *, events: Sequence[NewEvent] = ()) -> Run:
         now = self._database.clock()
 
-        def end(session: Session) -> Run:
-            row = finish(session, self._run.id, *self._mine(), finished=finished, now=now)
-            return run_of(self._held(row))
+        def end(session: Session) -> tuple[Run, bool]:
+            row = self._held(finish(session, self._run.id, self._mine(), finished, events=events, now=now))
+            trim(session, self._run.id, row, max_bytes=self._options.max_event_bytes)
+            return _finished(self._run, finished, row, now=now), something_waits(session)
 
-        run = await self._database.write(Change.RUN_COMPLETE, end)
-        self._ring()
+        run, others_wait = await self._database.write(Change.RUN_COMPLETE, end)
+        self._bell.ring(run_bell(self._run.id))
+        if others_wait:
+            self._work.ring()
         return run
 
     async def release(self) -> None:
         now = self._database.clock()
+        given_back = {"state": RunState.QUEUED, "node": None, "started_at": None, "lease_until": None}
 
         def give_back(session: Session) -> None:
-            row = step(
-                session,
-                self._run.id,
-                *self._mine(),
-                events=[NewEvent(RELEASED)],
-                now=now,
-                state=RunState.QUEUED,
-                node=None,
-                started_at=None,
-                lease_until=None,
-            )
-            self._held(row)
+            released = [NewEvent(RELEASED)]
+            self._held(step(session, self._run.id, self._mine(), given_back, events=released, now=now))
 
         await self._database.write(Change.RUN_RELEASE, give_back)
-        self._ring()
-
-    def _ring(self) -> None:
         self._bell.ring(run_bell(self._run.id))
-        self._bell.ring(WORK)
+        self._work.ring(self._run.needs)
 
-    def _mine(self) -> Sequence[ColumnElement[bool]]:
-        return (RunRow.state == RunState.RUNNING, RunRow.attempt == self._run.attempt)
+    def _mine(self) -> Standing:
+        return Standing(RunState.RUNNING, self._run.attempt)
 
-    def _held(self, row: RunRow | None) -> RunRow:
+    def _held(self, row: Row[Any] | None) -> Row[Any]:
         if row is None:
             raise LeaseLostError(f"attempt {self.attempt} does not hold run {self._run.id} any more")
         return row
 
 
+def _finished(run: Run, finished: Finished, counters: Row[Any], *, now: float) -> Run:
+    """Returns a run as it is once it is finished; read again it would be the same, a megabyte later."""
+    return replace(
+        run,
+        state=RunState.FINISHED,
+        outcome=finished.outcome,
+        limits_hit=finished.limits_hit,
+        result=finished.result,
+        finished_at=now,
+        cancel_requested_at=counters.cancel_requested_at,
+        event_last=counters.event_last,
+    )
+
+
 def _cancel(session: Session, run_id: str, tenant_id: str, actor: str, *, now: float) -> Run:
-    row = found(session, run_id, tenant_id)
-    if row.state == RunState.FINISHED or row.cancel_requested_at is not None:
-        return run_of(row)
-    asked = NewEvent(CANCEL_REQUESTED)
-    changed = step(session, run_id, events=[asked], now=now, cancel_requested_at=now)
-    if row.state == RunState.QUEUED:
-        changed = finish(session, run_id, finished=cancelled_while_queued(), now=now)
+    run = found(session, run_id, tenant_id)
+    if run.state is RunState.FINISHED or run.cancel_requested_at is not None:
+        return run
+    asked, standing = [NewEvent(CANCEL_REQUESTED)], Standing(run.state)
+    changed = step(
+        session, run_id, standing, {"cancel_requested_at": now}, events=asked, now=now, whole=True
+    )
+    if run.state is RunState.QUEUED:
+        changed = finish(session, run_id, standing, cancelled_while_queued(), now=now, whole=True)
     audit.append(session, Deed(actor, "run.cancel", f"run:{run_id}", tenant_id), at=now)
-    return run_of(changed if changed is not None else row)
+    return run if changed is None else run_of(changed)
 
 
 def run_bell(run_id: str) -> str:

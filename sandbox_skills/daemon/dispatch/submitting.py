@@ -13,7 +13,7 @@ from sandbox_skills.daemon.truth import audit, tenants
 from sandbox_skills.daemon.truth.audit import Deed
 from sandbox_skills.daemon.truth.ids import new_id
 from sandbox_skills.daemon.truth.run import IdempotencyKey, NewRun, RunState
-from sandbox_skills.daemon.truth.runs import begin, run_of
+from sandbox_skills.daemon.truth.runs import begin, found
 from sandbox_skills.daemon.truth.tables import IdempotencyRow, RunRow, TenantRow
 
 if TYPE_CHECKING:
@@ -29,20 +29,20 @@ def submit(session: Session, new: NewRun, options: QueueOptions, *, now: float) 
         return before
     if full := _full(session, new.tenant_id, options):
         return full
-    row = begin(session, new_id(), new, now=now)
+    run = begin(session, new_id(), new, now=now)
     if key is not None:
         session.add(
             IdempotencyRow(
                 tenant_id=new.tenant_id,
                 key=key.key,
                 body_digest=key.body_digest,
-                run_id=row.id,
+                run_id=run.id,
                 expires_at=now + key.ttl_seconds,
             )
         )
     detail = {"kind": new.kind, "skill": new.skill.name, "digest": new.skill.digest}
-    audit.append(session, Deed(new.actor, "run.submit", f"run:{row.id}", new.tenant_id, detail), at=now)
-    return Accepted(run_of(row))
+    audit.append(session, Deed(new.actor, "run.submit", f"run:{run.id}", new.tenant_id, detail), at=now)
+    return Accepted(run)
 
 
 def _replayed(session: Session, tenant_id: str, key: IdempotencyKey, *, now: float) -> Accepted | None:
@@ -58,7 +58,7 @@ def _replayed(session: Session, tenant_id: str, key: IdempotencyKey, *, now: flo
         raise IdempotencyError(
             "this Idempotency-Key was used for another request", hint="a new request needs a new key"
         )
-    return Accepted(run_of(session.get_one(RunRow, kept.run_id)), replayed=True)
+    return Accepted(found(session, kept.run_id), replayed=True)
 
 
 def _full(session: Session, tenant_id: str, options: QueueOptions) -> QueueFull | None:

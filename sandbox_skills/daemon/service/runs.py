@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sandbox_skills.daemon.dispatch.base import QueueFull
-from sandbox_skills.daemon.dispatch.bell import heard_within
 from sandbox_skills.daemon.errors import QueueFullError, RateLimitedError, RunNotFoundError
 from sandbox_skills.daemon.truth.run import NewRun, RunKind, RunState, SkillRef
 from sandbox_skills.errors import InputError, SkillNotFoundError
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from sandbox_skills.daemon.dispatch.base import EventLog, RunQueue
-    from sandbox_skills.daemon.dispatch.bell import Bell
+    from sandbox_skills.daemon.dispatch.ends import Ends
     from sandbox_skills.daemon.service.run_order import RunOrder
     from sandbox_skills.daemon.service.sessions import SessionService
     from sandbox_skills.daemon.service.skills import SkillService
@@ -48,7 +48,7 @@ class RunService:
 
     queue: RunQueue
     events: EventLog
-    bell: Bell
+    ends: Ends
     kept: Runs
     skills: SkillService
     sessions: SessionService
@@ -124,19 +124,26 @@ class RunService:
     async def cancel(self, run_id: str, *, tenant: str) -> Run:
         """Asks for the end of a run and returns it; raises RunNotFoundError."""
         run = await self.queue.cancel(run_id, tenant_id=tenant)
-        self.bell.ring(end_bell(run_id))
+        if run.state is RunState.FINISHED:
+            self.ends.tell(run)
         return run
 
     async def wait(self, run_id: str, *, tenant: str, seconds: float) -> Run:
         """Returns a run once it has finished, or as it is when the time is over; raises RunNotFoundError."""
+        with self.ends.awaiting(run_id) as told:
+            return await self._finished(await self.get(run_id, tenant=tenant), told, seconds)
+
+    async def outcome(self, run: Run, *, seconds: float) -> Run:
+        """Returns what `wait` does, for who has just submitted the run: it cannot have ended before."""
+        with self.ends.awaiting(run.id) as told:
+            return await self._finished(run, told, seconds)
+
+    async def _finished(self, run: Run, told: asyncio.Future[Run], seconds: float) -> Run:
         until = time.monotonic() + min(seconds, self.longest_wait)
-        with self.bell.listening(end_bell(run_id)) as heard:
-            while True:
-                run = await self.get(run_id, tenant=tenant)
-                left = until - time.monotonic()
-                if run.state is RunState.FINISHED or left <= 0:
-                    return run
-                await heard_within(heard, min(left, LOOK_SECONDS))
+        while run.state is not RunState.FINISHED and (left := until - time.monotonic()) > 0:
+            await asyncio.wait([told], timeout=min(left, LOOK_SECONDS))
+            run = told.result() if told.done() else await self.get(run.id, tenant=run.tenant_id)
+        return run
 
     async def follow(self, run_id: str, *, tenant: str, after: int = 0) -> AsyncGenerator[RunEvent]:
         """Returns the events of a run behind number `after`, as they come, until it has finished.
@@ -146,11 +153,6 @@ class RunService:
         await self.get(run_id, tenant=tenant)
         await self.events.read(run_id, after=after, limit=1)
         return self.events.follow(run_id, after=after)
-
-
-def end_bell(run_id: str) -> str:
-    """Returns the bell that is rung when this process has ended a run: whoever waits for that reads nothing before."""
-    return f"end {run_id}"
 
 
 def version_number(text: str) -> int | None:

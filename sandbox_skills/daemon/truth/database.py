@@ -3,7 +3,8 @@
 A transaction is a plain function of a session, and runs whole in one thread: with an asynchronous driver each
 statement goes to a thread and back several times, which made a transaction three times as dear. Many may read while
 one writes. Writers of this process wait for each other in a queue, without polling; those of another process (the
-command line beside a daemon) wait in SQLite.
+command line beside a daemon) wait in SQLite. A thread keeps its connection: to take one from a pool costs more than
+a short transaction.
 
 `durable` False leaves the last moments before a power cut to the operating system, as SQLite advises for this mode:
 a commit costs a twentieth of a millisecond instead of a disk's flush. A killed process loses nothing either way.
@@ -13,9 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from alembic.util import CommandError
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
     from pathlib import Path
 
-    from sqlalchemy import Engine
+    from sqlalchemy import Connection, Engine
 
 T = TypeVar("T")
 
@@ -55,8 +57,8 @@ class Database:
     def __init__(
         self, reader: Engine, writer: Engine, *, clock: Callable[[], float], faults: FaultHook
     ) -> None:
-        self._reader = reader
-        self._writer = writer
+        self._reader = _Connections(reader)
+        self._writer = _Connections(writer)
         self._read_threads = ThreadPoolExecutor(READERS, "database-read")
         self._write_thread = ThreadPoolExecutor(1, "database-write")
         self._faults = faults
@@ -75,12 +77,11 @@ class Database:
         return await loop.run_in_executor(self._write_thread, self._write, change, function)
 
     def _read(self, function: Callable[[Session], T]) -> T:
-        with _told(self._reader), Session(self._reader, expire_on_commit=False) as session:
+        with self._reader.transaction() as session:
             return function(session)
 
     def _write(self, change: Change, function: Callable[[Session], T]) -> T:
-        with _told(self._writer), Session(self._writer, expire_on_commit=False) as session, session.begin():
-            session.connection()  # begins here, not at the first statement
+        with self._writer.transaction() as session:
             self._faults(change, Boundary.BEGIN)
             result = function(session)
             session.flush()
@@ -92,8 +93,48 @@ class Database:
         """Waits for transactions that were begun, and ends every connection."""
         self._write_thread.shutdown()
         self._read_threads.shutdown()
-        self._reader.dispose()
-        self._writer.dispose()
+        self._reader.close()
+        self._writer.close()
+
+
+class _Connections:
+    """One connection for each thread that uses it; after a fault of the driver the thread gets a new one."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._own = threading.local()
+        self._open: set[Connection] = set()
+
+    @contextmanager
+    def transaction(self) -> Generator[Session]:
+        """Gives a session in a transaction that begins here, is committed at the end, and undone by an error."""
+        with _told(self._engine):
+            connection = self._mine()
+            try:
+                with connection.begin(), Session(connection, expire_on_commit=False) as session:
+                    yield session
+            except DBAPIError:
+                self._drop(connection)
+                raise
+
+    def _mine(self) -> Connection:
+        kept: Connection | None = getattr(self._own, "connection", None)
+        if kept is None:
+            kept = self._own.connection = self._engine.connect()
+            self._open.add(kept)
+        return kept
+
+    def _drop(self, connection: Connection) -> None:
+        self._own.connection = None
+        self._open.discard(connection)
+        with suppress(DBAPIError):
+            connection.close()
+
+    def close(self) -> None:
+        """Ends every connection, once no thread uses one any more."""
+        for connection in self._open:
+            connection.close()
+        self._engine.dispose()
 
 
 @asynccontextmanager

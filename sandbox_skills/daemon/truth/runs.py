@@ -1,14 +1,17 @@
 """Runs as rows: how they are read, and the steps of their life as parts of a transaction.
 
-A step that an attempt takes names that attempt, and finds nothing where another one has the run by now.
+A step that an attempt takes names that attempt, and finds nothing where another one has the run by now. The statements
+are built once and go past the ORM: each run is three or four steps, and building one costs more than doing it.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 
 from sandbox_skills.daemon.errors import RunNotFoundError
 from sandbox_skills.daemon.truth.run import (
@@ -21,13 +24,14 @@ from sandbox_skills.daemon.truth.run import (
     RunState,
     SkillRef,
 )
-from sandbox_skills.daemon.truth.tables import EventRow, RunRow
+from sandbox_skills.daemon.truth.tables import EVENT, RUN, EventRow, RunRow
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from sqlalchemy import ColumnElement
+    from sqlalchemy import Row
     from sqlalchemy.orm import Session
+    from sqlalchemy.sql.dml import ReturningUpdate
 
     from sandbox_skills.daemon.truth.database import Database
     from sandbox_skills.daemon.truth.run import Finished, NewRun
@@ -36,7 +40,7 @@ TRIMMED_AT_ONCE = 1000
 """Events looked at to make room: more than one append brings."""
 
 
-def run_of(row: RunRow) -> Run:
+def run_of(row: RunRow | Row[Any]) -> Run:
     """Returns a row as a value."""
     return Run(
         id=row.id,
@@ -60,75 +64,135 @@ def run_of(row: RunRow) -> Run:
     )
 
 
-def new_row(run_id: str, new: NewRun, *, now: float) -> RunRow:
-    """Returns the row of a run that begins to wait."""
-    return RunRow(
+def new_run(run_id: str, new: NewRun, *, now: float) -> Run:
+    """Returns a run that begins to wait; its first event is written with it. Pure."""
+    return Run(
         id=run_id,
         tenant_id=new.tenant_id,
-        session_id=new.session_id,
         kind=new.kind,
-        skill_name=new.skill.name,
-        skill_version=new.skill.version,
-        skill_digest=new.skill.digest,
-        skill_source=new.skill.source,
+        session_id=new.session_id,
+        skill=new.skill,
         state=RunState.QUEUED,
         request=dict(new.request),
-        needs=" ".join(sorted(new.needs)),
+        needs=new.needs,
         attempt=0,
-        limits_hit=[],
+        node=None,
+        outcome=None,
+        limits_hit=(),
+        result=None,
         created_at=now,
-        event_first=1,
-        event_last=0,
-        event_bytes=0,
+        started_at=None,
+        finished_at=None,
+        cancel_requested_at=None,
+        event_last=1,
     )
 
 
-def found(session: Session, run_id: str, tenant_id: str | None = None) -> RunRow:
-    """Returns a run's row, one of that tenant's if it is named; raises RunNotFoundError."""
-    row = session.get(RunRow, run_id, with_for_update=True)
+def row_values(run: Run) -> dict[str, Any]:
+    """Returns the columns of a run that nobody has begun. Pure."""
+    return {
+        "id": run.id,
+        "tenant_id": run.tenant_id,
+        "session_id": run.session_id,
+        "kind": run.kind,
+        "skill_name": run.skill.name,
+        "skill_version": run.skill.version,
+        "skill_digest": run.skill.digest,
+        "skill_source": run.skill.source,
+        "state": run.state,
+        "request": run.request,
+        "needs": " ".join(sorted(run.needs)),
+        "attempt": run.attempt,
+        "limits_hit": list(run.limits_hit),
+        "created_at": run.created_at,
+        "event_first": 1,
+        "event_last": run.event_last,
+        "event_bytes": _EMPTY_BYTES,
+    }
+
+
+_EMPTY_BYTES = len(json.dumps({}))
+
+
+def found(session: Session, run_id: str, tenant_id: str | None = None) -> Run:
+    """Returns a run, one of that tenant's if it is named; raises RunNotFoundError."""
+    row = session.connection().execute(_FIND, {"run": run_id}).first()
     if row is None or tenant_id not in {None, row.tenant_id}:
         raise RunNotFoundError(f"there is no run {run_id[:80]!r}")
-    return row
+    return run_of(row)
+
+
+_FIND = select(*RUN.c).where(RUN.c.id == bindparam("run")).with_for_update()
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a run has to stand for a step: its state, and the attempt that holds it where that is named."""
+
+    state: RunState
+    attempt: int | None = None
 
 
 def step(
     session: Session,
     run_id: str,
-    *where: ColumnElement[bool],
+    standing: Standing,
+    changes: Mapping[str, Any],
+    *,
     events: Sequence[NewEvent] = (),
     now: float,
-    **values: Any,  # noqa: ANN401  # columns, each of its own type
-) -> RunRow | None:
-    """Changes a run and adds events to its log, if it is as `where` says; returns its row then, else None."""
+    whole: bool = False,
+) -> Row[Any] | None:
+    """Changes columns of a run and adds events to its log, if it stands so; one that begins to go has a new attempt.
+
+    Returns its row then, of which only the COUNTERS unless it is to be `whole`, else None.
+    """
     sizes = [len(json.dumps(event.data)) for event in events]
-    changed = session.scalars(
-        update(RunRow)
-        .where(RunRow.id == run_id, *where)
-        .values(
-            event_last=RunRow.event_last + len(events),
-            event_bytes=RunRow.event_bytes + sum(sizes),
-            **values,
-        )
-        .returning(RunRow)
-        .execution_options(populate_existing=True)
-    ).first()
+    parameters = {
+        "for_run": run_id,
+        "in_state": standing.state,
+        "more_events": len(events),
+        "more_bytes": sum(sizes),
+        "more_attempts": int(changes.get("state") == RunState.RUNNING),
+        **{f"new_{name}": value for name, value in changes.items()},
+    }
+    if standing.attempt is not None:
+        parameters["of_attempt"] = standing.attempt
+    statement = _step(tuple(changes), fenced=standing.attempt is not None, whole=whole)
+    changed = session.connection().execute(statement, parameters).first()
     if changed is not None and events:
         _add_events(session, run_id, changed.event_last - len(events) + 1, events, sizes, now)
     return changed
 
 
-def begin(session: Session, run_id: str, new: NewRun, *, now: float) -> RunRow:
+COUNTERS = (RUN.c.event_first, RUN.c.event_last, RUN.c.event_bytes, RUN.c.cancel_requested_at)
+"""What most steps have to know of a run: the rest may be a megabyte of results."""
+
+
+@cache
+def _step(names: tuple[str, ...], *, fenced: bool, whole: bool) -> ReturningUpdate[Any]:
+    """Returns the statement of one kind of step, of which there are few; `names` are the columns that it sets."""
+    where = [RUN.c.id == bindparam("for_run"), RUN.c.state == bindparam("in_state")]
+    if fenced:
+        where.append(RUN.c.attempt == bindparam("of_attempt"))
+    counted = {
+        "event_last": RUN.c.event_last + bindparam("more_events"),
+        "event_bytes": RUN.c.event_bytes + bindparam("more_bytes"),
+        "attempt": RUN.c.attempt + bindparam("more_attempts"),
+    }
+    changed = {name: bindparam(f"new_{name}", type_=RUN.c[name].type) for name in names}
+    return update(RUN).where(*where).values(counted | changed).returning(*(RUN.c if whole else COUNTERS))
+
+
+def begin(session: Session, run_id: str, new: NewRun, *, now: float) -> Run:
     """Adds a run that begins to wait, with its first event."""
-    first = NewEvent(QUEUED)
-    row = new_row(run_id, new, now=now)
-    row.event_last, row.event_bytes = 1, len(json.dumps(first.data))
-    session.add(row)
-    session.flush()
-    _add_events(session, run_id, 1, [first], [row.event_bytes], now)
-    return row
+    run = new_run(run_id, new, now=now)
+    session.connection().execute(_ADD_RUN, row_values(run))
+    _add_events(session, run_id, 1, [NewEvent(QUEUED)], [_EMPTY_BYTES], now)
+    return run
 
 
-_ADD_EVENT = insert(EventRow)
+_ADD_RUN, _ADD_EVENT = insert(RUN), insert(EVENT)
 
 
 def _add_events(
@@ -150,45 +214,50 @@ def _add_events(
     )
 
 
-def trim(session: Session, run_id: str, *, max_bytes: int) -> None:
-    """Removes the oldest events of a run that has more than `max_bytes` of them; the newest one stays."""
-    row = session.get_one(RunRow, run_id)
-    if row.event_bytes <= max_bytes:
+def trim(session: Session, run_id: str, kept: Row[Any], *, max_bytes: int) -> None:
+    """Removes the oldest events of a run that has more than `max_bytes` of them; the newest one stays.
+
+    `kept` are its COUNTERS.
+    """
+    over, first = kept.event_bytes - max_bytes, kept.event_first
+    if over <= 0:
         return
-    query = select(EventRow.seq, EventRow.size).where(
-        EventRow.run_id == run_id, EventRow.seq < row.event_last
-    )
-    over, first = row.event_bytes - max_bytes, row.event_first
-    for seq, size in session.execute(query.order_by(EventRow.seq).limit(TRIMMED_AT_ONCE)):
+    query = select(EVENT.c.seq, EVENT.c.size).where(EVENT.c.run_id == run_id, EVENT.c.seq < kept.event_last)
+    for seq, size in session.execute(query.order_by(EVENT.c.seq).limit(TRIMMED_AT_ONCE)):
         if over <= 0:
             break
         over, first = over - size, seq + 1
-    session.execute(delete(EventRow).where(EventRow.run_id == run_id, EventRow.seq < first))
-    row.event_bytes, row.event_first = over + max_bytes, first
-
-
-def finish(
-    session: Session, run_id: str, *where: ColumnElement[bool], finished: Finished, now: float
-) -> RunRow | None:
-    """Writes how a run ended and its last event, if it is as `where` says and not finished; returns its row then."""
-    outcome, limits_hit = dict(finished.outcome), list(finished.limits_hit)
-    return step(
-        session,
-        run_id,
-        RunRow.state != RunState.FINISHED,
-        *where,
-        events=[NewEvent(FINISHED, {"outcome": outcome, "limits_hit": limits_hit})],
-        now=now,
-        state=RunState.FINISHED,
-        outcome=outcome,
-        limits_hit=limits_hit,
-        result=None if finished.result is None else dict(finished.result),
-        finished_at=now,
-        lease_until=None,
+    session.execute(delete(EVENT).where(EVENT.c.run_id == run_id, EVENT.c.seq < first))
+    session.execute(
+        update(RUN).where(RUN.c.id == run_id).values(event_bytes=over + max_bytes, event_first=first)
     )
 
 
-def event_of(row: EventRow) -> RunEvent:
+def finish(
+    session: Session,
+    run_id: str,
+    standing: Standing,
+    finished: Finished,
+    *,
+    events: Sequence[NewEvent] = (),
+    now: float,
+    whole: bool = False,
+) -> Row[Any] | None:
+    """Writes `events`, how a run ended, and its last event, if it stands so; returns what `step` does."""
+    outcome, limits_hit = dict(finished.outcome), list(finished.limits_hit)
+    changes = {
+        "state": RunState.FINISHED,
+        "outcome": outcome,
+        "limits_hit": limits_hit,
+        "result": None if finished.result is None else dict(finished.result),
+        "finished_at": now,
+        "lease_until": None,
+    }
+    last = NewEvent(FINISHED, {"outcome": outcome, "limits_hit": limits_hit})
+    return step(session, run_id, standing, changes, events=[*events, last], now=now, whole=whole)
+
+
+def event_of(row: EventRow | Row[Any]) -> RunEvent:
     """Returns a row as a value."""
     return RunEvent(row.run_id, row.seq, row.kind, row.data, row.created_at)
 
@@ -201,7 +270,7 @@ class Runs:
 
     async def get(self, run_id: str, *, tenant_id: str) -> Run:
         """Returns one run; raises RunNotFoundError, also for another tenant's."""
-        return await self._database.read(lambda session: run_of(found(session, run_id, tenant_id)))
+        return await self._database.read(lambda session: found(session, run_id, tenant_id))
 
     async def list(
         self,

@@ -18,6 +18,7 @@ from sandbox_skills.daemon.access.rates import RateLimiter
 from sandbox_skills.daemon.access.scopes import ALL_SCOPES
 from sandbox_skills.daemon.dispatch.base import Node
 from sandbox_skills.daemon.dispatch.bell import Bell
+from sandbox_skills.daemon.dispatch.ends import Ends
 from sandbox_skills.daemon.dispatch.options import QueueOptions
 from sandbox_skills.daemon.dispatch.sql_events import SqlEventLog
 from sandbox_skills.daemon.dispatch.sql_nodes import SqlNodeRegistry
@@ -27,7 +28,7 @@ from sandbox_skills.daemon.service.admin import AdminService
 from sandbox_skills.daemon.service.agent_models import AgentModels
 from sandbox_skills.daemon.service.agents import AgentService
 from sandbox_skills.daemon.service.kept_skills import KeptSkills
-from sandbox_skills.daemon.service.runs import RunService, end_bell
+from sandbox_skills.daemon.service.runs import RunService
 from sandbox_skills.daemon.service.session_files import SessionFiles
 from sandbox_skills.daemon.service.sessions import SessionService
 from sandbox_skills.daemon.service.skill_folders import SkillFolders
@@ -242,7 +243,7 @@ def _jobs(daemon: Daemon) -> dict[str, Every]:
 
 def _daemon(settings: Settings, live: Live, database: Database, quotas: TenantQuotas) -> Daemon:
     """Puts the parts together; looks at the folders of skills. Blocking."""
-    bell, tenants = Bell(), Tenants(database)
+    bell, ends, tenants = Bell(), Ends(), Tenants(database)
     queue = SqlRunQueue(database, bell, _queue_options(settings))
     events, nodes = SqlEventLog(database, bell), SqlNodeRegistry(database)
     node = Node(new_id(), settings.daemon.slots, frozenset({settings.engine, RunKind.SKILL}))
@@ -270,7 +271,7 @@ def _daemon(settings: Settings, live: Live, database: Database, quotas: TenantQu
         runs=RunService(
             queue,
             events,
-            bell,
+            ends,
             Runs(database),
             skills,
             sessions,
@@ -293,7 +294,7 @@ def _daemon(settings: Settings, live: Live, database: Database, quotas: TenantQu
             OutputEvents,
             node=node,
             lease_seconds=lease_seconds,
-            on_end=lambda run_id: bell.ring(end_bell(run_id)),
+            on_end=ends.tell,
         ),
         agent_worker=Worker(
             queue,

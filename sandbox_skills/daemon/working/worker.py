@@ -57,8 +57,8 @@ class Journal(Protocol[V_co]):
 class Worker(Generic[V]):
     """Works on runs, `node.slots` at once, until it is drained. `work` does one and says how it ended.
 
-    `on_end` is called with the id of each run once that is written down. `drained` says how runs end that were still
-    under way when the worker had to stop.
+    `on_end` is called with each run once its end is written down. `drained` says how runs end that were still under way
+    when the worker had to stop.
     """
 
     def __init__(  # noqa: PLR0913  # what it works with
@@ -70,7 +70,7 @@ class Worker(Generic[V]):
         *,
         node: Node,
         lease_seconds: float,
-        on_end: Callable[[str], object] = str,
+        on_end: Callable[[Run], object] = repr,
         drained: Callable[[], Finished] = cancelled,
     ) -> None:
         self._queue = queue
@@ -168,7 +168,6 @@ class Worker(Generic[V]):
             self._going.pop(run_id, None)
             self._cancelled.discard(run_id)
             self._changed.set()
-            self._on_end(run_id)
 
     async def _ended(self, lease: Lease, voice: V) -> Finished:
         try:
@@ -182,9 +181,7 @@ class Worker(Generic[V]):
         journal.end()
         try:
             await writing
-            if rest := journal.rest():
-                await lease.append(rest)
-            await lease.complete(ended)
+            self._on_end(await lease.complete(ended, events=journal.rest()))
         except LeaseLostError:
             logger.warning("run %s is another's by now", lease.run.id)
         except DatabaseError as error:

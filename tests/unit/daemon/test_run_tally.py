@@ -12,7 +12,8 @@ from sandbox_skills.daemon.truth.database import DATABASE_FILE, opened_database
 from sandbox_skills.daemon.truth.ids import new_id
 from sandbox_skills.daemon.truth.run import NewRun, RunState
 from sandbox_skills.daemon.truth.run_tally import RunTally, ended_of, tally
-from sandbox_skills.daemon.truth.runs import new_row
+from sandbox_skills.daemon.truth.runs import new_run, row_values
+from sandbox_skills.daemon.truth.tables import RunRow
 from sandbox_skills.daemon.truth.tenants import Tenants
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ async def add(
     took: float = 1.0,
 ) -> None:
     def insert(session: Session) -> None:
-        row = new_row(new_id(), NewRun(tenant_id, {}), now=0.0)
+        row = RunRow(**row_values(new_run(new_id(), NewRun(tenant_id, {}), now=0.0)))
         if ended is not None:
             row.state, row.outcome = RunState.FINISHED, outcome
             row.started_at, row.finished_at = ended - took, ended
@@ -83,7 +84,7 @@ async def test_a_tenant_sees_its_own_runs_and_an_admin_all(database: Database, t
 
 async def test_a_run_that_never_began_took_no_time(database: Database, tenant: str) -> None:
     def insert(session: Session) -> None:
-        row = new_row(new_id(), NewRun(tenant, {}), now=0.0)
+        row = RunRow(**row_values(new_run(new_id(), NewRun(tenant, {}), now=0.0)))
         row.state, row.outcome, row.finished_at = RunState.FINISHED, GOOD, 120.0
         session.add(row)
 
