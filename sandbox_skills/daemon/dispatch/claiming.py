@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sandbox_skills.daemon.dispatch.options import QueueOptions
     from sandbox_skills.daemon.truth.run import Run
 
+
 @dataclass(frozen=True, slots=True)
 class _Going:
     """How many runs go, by tenant and by session."""
@@ -138,9 +139,7 @@ _WAITING = (
 """A tenant's oldest runs that may go: the node can do them, and their session is free and not elsewhere."""
 
 
-def _can_go(
-    connection: Connection, node: Node, options: QueueOptions, going: _Going
-) -> Mapping[str, object]:
+def _can_go(connection: Connection, node: Node, options: QueueOptions, going: _Going) -> Mapping[str, object]:
     """Returns what a waiting run must fulfil, as _WAITING takes it."""
     asked = connection.execute(_NEEDS).scalars().all()
     return {

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 
 from sandbox_skills.daemon.dispatch.sql_queue import run_bell
 from sandbox_skills.daemon.errors import EventsLostError, RunNotFoundError
 from sandbox_skills.daemon.truth.run import FINISHED, RunEvent, RunState
 from sandbox_skills.daemon.truth.runs import event_of
-from sandbox_skills.daemon.truth.tables import EventRow, RunRow
+from sandbox_skills.daemon.truth.tables import EVENT, RUN
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -55,8 +55,8 @@ class SqlEventLog:
 
 def _read(session: Session, run_id: str, after: int, limit: int) -> tuple[Sequence[RunEvent], bool]:
     """Returns events, and whether the run is over."""
-    query = select(RunRow.event_first, RunRow.event_last, RunRow.state).where(RunRow.id == run_id)
-    kept = session.execute(query).first()
+    connection = session.connection()
+    kept = connection.execute(_KEPT, {"run": run_id}).first()
     if kept is None:
         raise RunNotFoundError(f"there is no run {run_id[:80]!r}")
     first, last, state = kept
@@ -67,10 +67,15 @@ def _read(session: Session, run_id: str, after: int, limit: int) -> tuple[Sequen
             first=first,
             last=last,
         )
-    rows = session.scalars(
-        select(EventRow)
-        .where(EventRow.run_id == run_id, EventRow.seq > after)
-        .order_by(EventRow.seq)
-        .limit(limit)
-    )
+    rows = connection.execute(_BEHIND, {"run": run_id, "after": after, "most": limit})
     return [event_of(row) for row in rows], state == RunState.FINISHED
+
+
+_KEPT = select(RUN.c.event_first, RUN.c.event_last, RUN.c.state).where(RUN.c.id == bindparam("run"))
+
+_BEHIND = (
+    select(*EVENT.c)
+    .where(EVENT.c.run_id == bindparam("run"), EVENT.c.seq > bindparam("after"))
+    .order_by(EVENT.c.seq)
+    .limit(bindparam("most"))
+)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from sandbox_skills.daemon.truth.database import Database
     from sandbox_skills.daemon.truth.run import Finished, NewRun
 
+
 @dataclass(frozen=True, slots=True)
 class Wiring:
     """What the parts of one queue share."""
@@ -261,9 +262,7 @@ def _cancel(session: Session, run_id: str, tenant_id: str, actor: str, *, now: f
     if run.state is RunState.FINISHED or run.cancel_requested_at is not None:
         return run
     asked, standing = [NewEvent(CANCEL_REQUESTED)], Standing(run.state)
-    changed = step(
-        session, run_id, standing, {"cancel_requested_at": now}, events=asked, now=now, whole=True
-    )
+    changed = step(session, run_id, standing, {"cancel_requested_at": now}, events=asked, now=now, whole=True)
     if run.state is RunState.QUEUED:
         changed = finish(session, run_id, standing, cancelled_while_queued(), now=now, whole=True)
     audit.append(session, Deed(actor, "run.cancel", f"run:{run_id}", tenant_id), at=now)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import insert, select
@@ -58,7 +58,7 @@ class AuditEntry:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the one spelling of an entry, for JSON."""
-        return asdict(self)
+        return {name: getattr(self, name) for name in AuditEntry.__slots__}
 
 
 def entry_hash(entry: AuditEntry) -> str:

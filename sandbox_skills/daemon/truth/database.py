@@ -42,7 +42,7 @@ BUSY_SECONDS = 10.0
 """How long a change waits for one of another process: the longest of ours (retention) takes a second."""
 
 READERS = 4
-"""Threads that read, each with a connection; a read takes less than a millisecond."""
+"""Threads that read, each with a connection, as the loop's own has; a read takes less than a millisecond."""
 
 DATABASE_FILE = "daemon.db"
 """Its name in the data directory."""
@@ -67,6 +67,13 @@ class Database:
     async def read(self, function: Callable[[Session], T]) -> T:
         """Returns what `function` reads: what was true at its first statement. Raises DatabaseError."""
         return await asyncio.get_running_loop().run_in_executor(self._read_threads, self._read, function)
+
+    def look(self, function: Callable[[Session], T]) -> T:
+        """Returns what `read` does, at once and in the caller's own thread: no more than a row or two by their keys.
+
+        A reader waits for nobody in this mode, and the way to another thread and back takes longer than such a read.
+        """
+        return self._read(function)
 
     async def write(self, change: Change, function: Callable[[Session], T]) -> T:
         """Does what `function` does, committed when this returns; where it raises, nothing of it is kept.
@@ -150,7 +157,7 @@ async def opened_database(
     It is this user's alone. Safe while another process does the same.
     """
     _prepare(path)
-    reader = _engine(path, begin="BEGIN", connections=READERS, durable=durable)
+    reader = _engine(path, begin="BEGIN", connections=READERS + 1, durable=durable)
     writer = _engine(path, begin="BEGIN IMMEDIATE", connections=1, durable=durable)
     database = Database(reader, writer, clock=clock, faults=faults)
     try:

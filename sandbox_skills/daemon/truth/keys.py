@@ -5,19 +5,20 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import select, update
+from sqlalchemy import bindparam, select, update
 
 from sandbox_skills.daemon.errors import KeyNotFoundError
 from sandbox_skills.daemon.truth import audit
 from sandbox_skills.daemon.truth.audit import Deed
 from sandbox_skills.daemon.truth.changes import Change
 from sandbox_skills.daemon.truth.ids import new_id
-from sandbox_skills.daemon.truth.tables import KeyRow, TenantRow
-from sandbox_skills.daemon.truth.tenants import Tenant, found, tenant_of
+from sandbox_skills.daemon.truth.tables import KEY, KeyRow
+from sandbox_skills.daemon.truth.tenants import Tenant, found, looked_up
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sqlalchemy import Row
     from sqlalchemy.orm import Session
 
     from sandbox_skills.daemon.truth.database import Database
@@ -125,11 +126,10 @@ class Keys:
         """Returns the key that a prefix names, with its tenant."""
 
         def find(session: Session) -> KeptKey | None:
-            query = select(KeyRow, TenantRow).join(TenantRow).where(KeyRow.prefix == prefix)
-            pair = session.execute(query).first()
-            return None if pair is None else KeptKey(_key(pair[0]), pair[0].hash, tenant_of(pair[1]))
+            row = session.connection().execute(_BY_PREFIX, {"prefix": prefix}).first()
+            return None if row is None else KeptKey(_key(row), row.hash, looked_up(session, row.tenant_id))
 
-        return await self._database.read(find)
+        return self._database.look(find)
 
     async def used(self, key: ApiKey) -> None:
         """Remembers that a key is in use, at most once every USED_EVERY_SECONDS."""
@@ -139,7 +139,11 @@ class Keys:
             await self._database.write(Change.KEY_USED, lambda session: session.execute(query))
 
 
-def _key(row: KeyRow) -> ApiKey:
+_BY_PREFIX = select(*KEY.c).where(KEY.c.prefix == bindparam("prefix"))
+"""Built once and past the ORM, as it is asked with each request."""
+
+
+def _key(row: KeyRow | Row[Any]) -> ApiKey:
     return ApiKey(
         row.id,
         row.tenant_id,
