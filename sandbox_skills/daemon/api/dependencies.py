@@ -16,4 +16,9 @@ def daemon_of(connection: HTTPConnection) -> Daemon:
     return daemon
 
 
-TheDaemon = Annotated[Daemon, Depends(daemon_of)]
+async def _its_daemon(connection: HTTPConnection) -> Daemon:
+    """Returns the daemon to a route: what is no coroutine the framework calls in a thread, for each request."""
+    return daemon_of(connection)
+
+
+TheDaemon = Annotated[Daemon, Depends(_its_daemon)]

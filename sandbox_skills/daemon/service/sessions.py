@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,8 +39,25 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+USE_SECONDS = 1.0
+USE_SHARE = 0.01
+"""How exact the time of a session is that is in use: to write it down with each use costs as much as its run. Of a
+short life it is a hundredth."""
+
 PARK_SECONDS = 20.0
 """How long the end of the server waits for the files of its sessions: sixteen full ones take half of that."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """A session that this process has in use: its row when that was said, and the moment by the monotonic clock."""
+
+    row: Session
+    said: float
+
+    def is_fresh(self, now: float) -> bool:
+        """Whether that was said a moment ago."""
+        return now - self.said < min(USE_SECONDS, USE_SHARE * self.row.ttl_seconds)
 
 
 class SessionService:
@@ -53,7 +71,7 @@ class SessionService:
         self._manager = manager
         self._node = node
         self._folder = folder
-        self._owners: dict[str, str] = {}
+        self._mine: dict[str, _Use] = {}
         self._parked: dict[str, Snapshot] = {}
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -83,6 +101,9 @@ class SessionService:
 
     async def check(self, session_id: str, *, tenant: str) -> None:
         """Raises SessionNotFoundError, and SessionClosedError for one that takes no run any more."""
+        use = self._mine.get(session_id)
+        if use is not None and use.row.tenant_id == tenant:
+            return
         row = await self._kept.get(session_id, tenant_id=tenant)
         if row.state is SessionState.CLOSED:
             raise SessionClosedError(f"session {session_id} is closed: {row.end}", hint="make a new one")
@@ -94,8 +115,7 @@ class SessionService:
         it; QuotaError where too many boxes of the tenant are in use; EngineError.
         """
         async with self._locks[session_id]:
-            row = await self._kept.used(session_id, tenant_id=tenant, node=self._node)
-            self._owners[session_id] = tenant
+            row = await self._used(session_id, tenant)
             try:
                 return await self._woken(row, tenant)
             except SessionLostError:
@@ -123,21 +143,30 @@ class SessionService:
         for row in await self._kept.expired():
             async with self._locks[row.id]:
                 await self._end(row.id, tenant=row.tenant_id, actor="daemon", end=SessionEnd.EXPIRED)
-        for session_id, tenant in list(self._owners.items()):
+        for session_id, use in list(self._mine.items()):
             async with self._locks[session_id]:
-                if not self._has_box(session_id, tenant):
-                    await self._settle(session_id, tenant)
+                if not self._has_box(session_id, use.row.tenant_id):
+                    await self._settle(session_id, use.row.tenant_id)
 
     async def park(self) -> None:
         """Keeps the files of every session, for the next process; takes PARK_SECONDS at most."""
         try:
             async with asyncio.timeout(PARK_SECONDS):
-                for session_id, tenant in list(self._owners.items()):
-                    await self._park(session_id, tenant)
+                for session_id, use in list(self._mine.items()):
+                    await self._park(session_id, use.row.tenant_id)
         except TimeoutError:
             logger.warning("the files of some sessions could not be kept in time")
 
     # How
+
+    async def _used(self, session_id: str, tenant: str) -> Session:
+        """Says that a session is in use, unless that was said a moment ago."""
+        now, use = time.monotonic(), self._mine.get(session_id)
+        if use is not None and use.row.tenant_id == tenant and use.is_fresh(now):
+            return use.row
+        row = await self._kept.used(session_id, tenant_id=tenant, node=self._node)
+        self._mine[session_id] = _Use(row, now)
+        return row
 
     def _has_box(self, session_id: str, tenant: str) -> bool:
         return any(info.id == session_id for info in self._manager.sessions(tenant=tenant))
@@ -171,7 +200,7 @@ class SessionService:
     async def _settle(self, session_id: str, tenant: str) -> None:
         """Moves what an idle session has left to where the next process finds it."""
         left = self._manager.snapshot_of(session_id, tenant=tenant)
-        del self._owners[session_id]
+        del self._mine[session_id]
         if left is None:
             await self._end(session_id, tenant=tenant, actor="daemon", end=SessionEnd.LOST)
             return
@@ -190,7 +219,7 @@ class SessionService:
                 taken = await session.snapshot(await self._new_path())
                 await self._idled(session_id, taken, tenant=tenant)
                 await self._manager.close(session_id, tenant=tenant)
-                del self._owners[session_id]
+                del self._mine[session_id]
             except SandboxSkillsError as error:
                 logger.warning("the files of session %s could not be kept: %s", session_id, error.message)
 
@@ -207,7 +236,7 @@ class SessionService:
 
     async def _end(self, session_id: str, *, tenant: str, actor: str, end: SessionEnd) -> Session:
         await self._manager.close(session_id, tenant=tenant)
-        self._owners.pop(session_id, None)
+        self._mine.pop(session_id, None)
         self._parked.pop(session_id, None)
         row = await self._kept.close(session_id, tenant_id=tenant, actor=actor, end=end)
         if row.snapshot is not None:

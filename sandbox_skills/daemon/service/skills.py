@@ -51,6 +51,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+if TYPE_CHECKING:
+    Pinned = Callable[[SkillSpec], Pin | None]
+    """Returns what a copy of a skill must meet. Blocking."""
+
 UPLOADS_OF_TENANT = 2
 """Uploads that one tenant has under way: each may fill the disk with three times the largest skill for a moment."""
 
@@ -169,34 +173,38 @@ class SkillService:
         return await self._database.read(partial(version_of, name=own, version=version, tenant_id=tenant))
 
     @asynccontextmanager
-    async def opened(self, name: str, version: int | None, *, tenant: str) -> AsyncGenerator[OpenedSkill]:
+    async def opened(
+        self, name: str, version: int | None, *, tenant: str, pinned: Pinned | None = None
+    ) -> AsyncGenerator[OpenedSkill]:
         """Gives a skill whose folder is not removed meanwhile, whoever deletes it; None for the latest version.
 
-        Raises SkillNotFoundError.
+        Raises SkillNotFoundError, and what `pinned` does.
         """
-        entry = await self.get(name, tenant=tenant)
-        if entry.version is None:
+        pinned = pinned or _unpinned
+        skills = await self.kept.skills(tenant=tenant)
+        found = await to_thread.run_sync(_server_skill, skills, name, pinned)
+        if isinstance(found, OpenedSkill):
             if version is not None:
                 raise SkillNotFoundError(
-                    f"the server's skill {entry.spec.name!r} has no versions", hint="leave the version out"
+                    f"the server's skill {found.spec.name!r} has no versions", hint="leave the version out"
                 )
-            yield OpenedSkill(entry.spec, await to_thread.run_sync(_resolved, entry.spec), None)
+            yield found
             return
-        found = await self.version(name, version, tenant=tenant)
-        async with self.kept.opened(found.digest, tenant=tenant) as spec:
-            yield OpenedSkill(spec, await to_thread.run_sync(_resolved, spec), found)
+        kept = await self.version(name, version, tenant=tenant)
+        async with self.kept.opened(kept.digest, tenant=tenant) as spec:
+            yield await to_thread.run_sync(_opened, spec, pinned, kept)
 
     @asynccontextmanager
-    async def accepted(self, skill: SkillRef, *, tenant: str) -> AsyncGenerator[OpenedSkill]:
+    async def accepted(self, skill: SkillRef, *, tenant: str, pinned: Pinned) -> AsyncGenerator[OpenedSkill]:
         """Gives the skill of a run that was accepted, in the version that it was accepted with: also a deleted one.
 
-        Raises SkillNotFoundError.
+        Raises SkillNotFoundError, and what `pinned` does.
         """
         if skill.digest and skill.version:
             async with self.kept.opened(skill.digest, tenant=tenant) as spec:
-                yield OpenedSkill(spec, await to_thread.run_sync(_resolved, spec), None)
+                yield await to_thread.run_sync(_opened, spec, pinned)
         else:
-            async with self.opened(skill.name, None, tenant=tenant) as opened:
+            async with self.opened(skill.name, None, tenant=tenant, pinned=pinned) as opened:
                 yield opened
 
     async def delete(self, name: str, version: int | None = None, *, tenant: str, actor: str) -> None:
@@ -258,5 +266,16 @@ def _required(skills: TenantSkills, name: str) -> SkillSpec:
     return found if found is not None else create_skill_registry(skills.list()).require(name)
 
 
-def _resolved(spec: SkillSpec) -> Path:
-    return Path(spec.dir).resolve()
+def _server_skill(skills: TenantSkills, name: str, pinned: Pinned) -> OpenedSkill | None:
+    """Returns a skill that is one of the server's; raises SkillNotFoundError where there is none at all. Blocking."""
+    spec = _required(skills, name)
+    return None if spec.uploaded else _opened(spec, pinned)
+
+
+def _opened(spec: SkillSpec, pinned: Pinned, version: SkillVersion | None = None) -> OpenedSkill:
+    """Looks at where a skill lies and what it must meet, on one visit to a thread. Blocking."""
+    return OpenedSkill(spec, Path(spec.dir).resolve(), version, pinned(spec))
+
+
+def _unpinned(spec: SkillSpec) -> Pin | None:  # noqa: ARG001  # as a Pinned takes it
+    return None

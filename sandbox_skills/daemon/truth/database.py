@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
     from pathlib import Path
 
-    from sqlalchemy import Connection, Engine
+    from sqlalchemy import Connection, Engine, Executable, Row
 
 T = TypeVar("T")
 
@@ -68,12 +68,14 @@ class Database:
         """Returns what `function` reads: what was true at its first statement. Raises DatabaseError."""
         return await asyncio.get_running_loop().run_in_executor(self._read_threads, self._read, function)
 
-    def look(self, function: Callable[[Session], T]) -> T:
-        """Returns what `read` does, at once and in the caller's own thread: no more than a row or two by their keys.
+    def look(self, statement: Executable, **parameters: object) -> Row[Any] | None:
+        """Returns the first row of a statement, at once and in the caller's own thread: for what has a key.
 
         A reader waits for nobody in this mode, and the way to another thread and back takes longer than such a read.
+        Raises DatabaseError.
         """
-        return self._read(function)
+        with self._reader.connection() as connection, connection.begin():
+            return connection.execute(statement, parameters).first()
 
     async def write(self, change: Change, function: Callable[[Session], T]) -> T:
         """Does what `function` does, committed when this returns; where it raises, nothing of it is kept.
@@ -115,11 +117,20 @@ class _Connections:
     @contextmanager
     def transaction(self) -> Generator[Session]:
         """Gives a session in a transaction that begins here, is committed at the end, and undone by an error."""
+        with (
+            self.connection() as connection,
+            connection.begin(),
+            Session(connection, expire_on_commit=False) as session,
+        ):
+            yield session
+
+    @contextmanager
+    def connection(self) -> Generator[Connection]:
+        """Gives the thread's own."""
         with _told(self._engine):
             connection = self._mine()
             try:
-                with connection.begin(), Session(connection, expire_on_commit=False) as session:
-                    yield session
+                yield connection
             except DBAPIError:
                 self._drop(connection)
                 raise

@@ -12,8 +12,8 @@ from sandbox_skills.daemon.truth import audit
 from sandbox_skills.daemon.truth.audit import Deed
 from sandbox_skills.daemon.truth.changes import Change
 from sandbox_skills.daemon.truth.ids import new_id
-from sandbox_skills.daemon.truth.tables import KEY, KeyRow
-from sandbox_skills.daemon.truth.tenants import Tenant, found, looked_up
+from sandbox_skills.daemon.truth.tables import KEY, TENANT, KeyRow
+from sandbox_skills.daemon.truth.tenants import Tenant, found
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,12 +124,13 @@ class Keys:
 
     async def kept(self, prefix: str) -> KeptKey | None:
         """Returns the key that a prefix names, with its tenant."""
-
-        def find(session: Session) -> KeptKey | None:
-            row = session.connection().execute(_BY_PREFIX, {"prefix": prefix}).first()
-            return None if row is None else KeptKey(_key(row), row.hash, looked_up(session, row.tenant_id))
-
-        return self._database.look(find)
+        row = self._database.look(_BY_PREFIX, prefix=prefix)
+        if row is None:
+            return None
+        tenant = Tenant(
+            row.tenant_id, row.tenant_name, row.limits, row.policy, row.tenant_created_at, row.disabled_at
+        )
+        return KeptKey(_key(row), row.hash, tenant)
 
     async def used(self, key: ApiKey) -> None:
         """Remembers that a key is in use, at most once every USED_EVERY_SECONDS."""
@@ -139,7 +140,18 @@ class Keys:
             await self._database.write(Change.KEY_USED, lambda session: session.execute(query))
 
 
-_BY_PREFIX = select(*KEY.c).where(KEY.c.prefix == bindparam("prefix"))
+_BY_PREFIX = (
+    select(
+        *KEY.c,
+        TENANT.c.name.label("tenant_name"),
+        TENANT.c.limits,
+        TENANT.c.policy,
+        TENANT.c.created_at.label("tenant_created_at"),
+        TENANT.c.disabled_at,
+    )
+    .join_from(KEY, TENANT)
+    .where(KEY.c.prefix == bindparam("prefix"))
+)
 """Built once and past the ORM, as it is asked with each request."""
 
 

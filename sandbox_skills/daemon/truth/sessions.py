@@ -102,7 +102,7 @@ class Sessions:
 
     async def get(self, session_id: str, *, tenant_id: str) -> Session:
         """Returns one session, a closed one too."""
-        return self._database.look(lambda one: _looked_up(one, session_id, tenant_id))
+        return _owned(self._database.look(_BY_ID, session=session_id), session_id, tenant_id)
 
     async def list(
         self,
@@ -130,7 +130,8 @@ class Sessions:
         now = self._database.clock()
 
         def work(transaction: Transaction) -> Session:
-            before = _looked_up(transaction, session_id, tenant_id)
+            row = transaction.connection().execute(_BY_ID, {"session": session_id}).first()
+            before = _owned(row, session_id, tenant_id)
             _check_open(before)
             until = max(before.expires_at, now + before.ttl_seconds)
             values = {"session": session_id, "holder": node, "now": now, "until": until}
@@ -239,8 +240,7 @@ _USE = (
 """Both built once and past the ORM, as every run of a session looks and says that it uses it."""
 
 
-def _looked_up(transaction: Transaction, session_id: str, tenant_id: str) -> Session:
-    row = transaction.connection().execute(_BY_ID, {"session": session_id}).first()
+def _owned(row: Row[Any] | None, session_id: str, tenant_id: str) -> Session:
     if row is None or row.tenant_id != tenant_id:
         raise _missing(session_id)
     return _session(row)

@@ -88,7 +88,10 @@ class Tenants:
 
     async def get(self, tenant_id: str) -> Tenant:
         """Returns one tenant; raises TenantNotFoundError."""
-        return self._database.look(lambda session: looked_up(session, tenant_id))
+        row = self._database.look(_BY_ID, tenant=tenant_id)
+        if row is None:
+            raise missing(tenant_id)
+        return tenant_of(row)
 
     async def named(self, name: str) -> Tenant:
         """Returns the tenant of that name or id; raises TenantNotFoundError."""
@@ -133,14 +136,6 @@ class Tenants:
             return tenant_of(row)
 
         return await self._database.write(Change.TENANT_UPDATE, change)
-
-
-def looked_up(session: Session, tenant_id: str) -> Tenant:
-    """Returns a tenant; raises TenantNotFoundError."""
-    row = session.connection().execute(_BY_ID, {"tenant": tenant_id}).first()
-    if row is None:
-        raise missing(tenant_id)
-    return tenant_of(row)
 
 
 _BY_ID = select(*TENANT.c).where(TENANT.c.id == bindparam("tenant"))

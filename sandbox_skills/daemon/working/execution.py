@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from anyio import to_thread
-
 from sandbox_skills.daemon.access.limits import check_engine, tenant_limits
 from sandbox_skills.daemon.service.run_order import RunOrder, run_request
 from sandbox_skills.daemon.working.endings import finished
@@ -55,11 +53,11 @@ class SkillExecution:
         """
         order = RunOrder.model_validate(run.request)
         tenant = await self.tenants.get(run.tenant_id)
-        async with self.skills.accepted(run.skill, tenant=tenant.id) as skill:
-            runs = (await self.tools.tools_for(tenant)).runs
+        runs = (await self.tools.tools_for(tenant)).runs
+        pinned = partial(runs.demanded, asked=order.skill)
+        async with self.skills.accepted(run.skill, tenant=tenant.id, pinned=pinned) as skill:
             request = self._judged(order, skill, tenant, runs)
-            pin = await to_thread.run_sync(partial(runs.demanded, skill.spec, asked=order.skill))
-            return finished(await self._run(run, order, replace(skill, pin=pin), request, sink))
+            return finished(await self._run(run, order, skill, request, sink))
 
     def _judged(self, order: RunOrder, skill: OpenedSkill, tenant: Tenant, runs: SkillRuns) -> RunRequest:
         """Returns what is run: within the limits of the server, the tenant and the policy; raises PolicyError."""

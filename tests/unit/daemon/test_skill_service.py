@@ -172,7 +172,7 @@ async def test_a_content_stays_while_somebody_reads_it_and_while_a_run_waits_for
         await service.delete("sums", tenant=A, actor="test")
         assert lying(tmp_path) == {version.digest}
         ref = SkillRef(version.name, str(version.version), version.digest, "tenant")
-        async with service.accepted(ref, tenant=A) as opened:
+        async with service.accepted(ref, tenant=A, pinned=lambda _: None) as opened:
             assert (opened.folder / "SKILL.md").read_text() == skill_text()
         assert lying(tmp_path) == {version.digest}
         await database.write(Change.RUN_COMPLETE, lambda session: _finish(session, run.id))
