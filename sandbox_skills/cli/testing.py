@@ -77,7 +77,7 @@ def run_tests(options: GlobalOptions, wanted: RunTestsOptions) -> int:
     skills = find_skills(_paths(settings, wanted.paths), max_directories=settings.skills.max_directories)
     if wanted.changed_since is not None:
         skills = changed_skills(skills, wanted.changed_since)
-    trials = shard(chosen(plan_trials(skills, _rules(settings)), wanted.words), *part)
+    trials = shard(_named(plan_trials(skills, _rules(settings)), wanted), *part)
     jobs = wanted.jobs or len(os.sched_getaffinity(0))
     boxes = sum(isinstance(one.work, Sandboxed) for one in trials) * wanted.repeat
     running = options.settings({"pool.size": str(min(jobs, boxes))})
@@ -109,6 +109,18 @@ async def _run(
                 raise
             return replace(report, fault=report.fault or error)
     return report
+
+
+def _named(trials: Sequence[Trial], wanted: RunTestsOptions) -> list[Trial]:
+    """Returns what `-k` names; raises CommandError for a word that is in nothing, which would pass unseen."""
+    if wanted.changed_since is None:
+        for word in wanted.words:
+            if not chosen(trials, [word]):
+                raise CommandError(
+                    f"-k {word!r} is in the name of no case and no check",
+                    hint="names are skill::name, as a run without -k prints them",
+                )
+    return chosen(trials, wanted.words)
 
 
 def _has_failed(report: TrialReport) -> bool:

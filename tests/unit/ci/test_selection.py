@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sandbox_skills.catalog.listing import Listing, ScanIndex
 from sandbox_skills.ci.discovery import FoundSkill, find_skills
 from sandbox_skills.ci.selection import changed_skills, chosen, parse_shard, shard
 from sandbox_skills.ci.trial import Skipped, Trial
@@ -59,6 +60,32 @@ class TestDiscovery:
         write_skill(tmp_path / "x", "same")
         write_skill(tmp_path / "y", "same")
         assert len(find_skills([tmp_path])) == 2
+
+    def test_what_was_looked_at_in_part_is_refused(self, tmp_path: Path) -> None:
+        for name in ("a", "b", "c"):
+            write_skill(tmp_path, name)
+        assert len(find_skills([tmp_path], max_directories=4)) == 3
+        with pytest.raises(InputError, match="too many directories; the rest was not looked at") as caught:
+            find_skills([tmp_path], max_directories=3)
+        assert "skills.max_directories" in caught.value.hint
+
+    def test_a_folder_that_cannot_be_listed_is_refused_unless_it_is_a_skills_own(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write_skill(tmp_path, "a")
+        listing = ScanIndex.listing
+
+        def closed(self: ScanIndex, path: str) -> Listing:
+            if Path(path).name == "closed":
+                raise PermissionError(13, "Permission denied")
+            return listing(self, path)
+
+        monkeypatch.setattr(ScanIndex, "listing", closed)
+        (tmp_path / "a/closed").mkdir()
+        assert len(find_skills([tmp_path])) == 1
+        (tmp_path / "closed").mkdir()
+        with pytest.raises(InputError, match="cannot be listed"):
+            find_skills([tmp_path])
 
     def test_a_path_without_skills_is_refused(self, tmp_path: Path) -> None:
         for path in (tmp_path, tmp_path / "nowhere"):

@@ -126,6 +126,7 @@ def test_a_summary_of_the_job_that_cannot_be_written_is_2_before_anything_is_run
         (["skills", "--artifacts", "skills/sample/SKILL.md"], "is no folder"),
         (["skills", "--changed-since", "HEAD"], "git says"),
         (["skills", "-j", "0"], "-j"),
+        (["skills", "-k", "case", "-k", "caes"], "-k 'caes' is in the name of no case and no check"),
     ],
 )
 def test_bad_options_are_2_before_anything_is_run(
