@@ -20,6 +20,7 @@ from sandbox_skills.engines.docker_config import (
     profile_digest,
     seccomp_profile,
 )
+from sandbox_skills.engines.docker_sockets import counts_them_apart, limit_sockets
 from sandbox_skills.engines.socket_channel import Standby, take_over
 from sandbox_skills.errors import SandboxSkillsError
 from sandbox_skills.spec import SandboxId
@@ -121,7 +122,7 @@ class Box:
         setup = self._setup
         with setup.sockets.offered(self.id) as offer:
             await self._create(spec, offer)
-            hello = await self._started(offer)
+            hello = await self._started(offer, spec.limits.memory)
         verify.refuse(
             verify.check_box(hello.get("facts"), spec=spec, uid=self._uid, runtime=setup.runtime), hint=HINT
         )
@@ -149,17 +150,17 @@ class Box:
             channel_dir=None if offer is None else offer.directory,
         )
 
-    async def _started(self, offer: SocketOffer | None) -> Mapping[str, Any]:
+    async def _started(self, offer: SocketOffer | None, memory: int) -> Mapping[str, Any]:
         """Starts the container; returns the runner's first message, over whichever channel it came."""
         setup, link = self._setup, self.client.link
         standby = Standby(link)
         attached = await attach(setup.daemon.address, setup.daemon.api_version, self.id, standby)
         link.connect(attached)
         if offer is None:
-            return await self._begun()
+            return await self._begun(memory)
         taking = asyncio.create_task(take_over(offer, self._uid, link, standby, attached))
         try:
-            hello = await self._begun()
+            hello = await self._begun(memory)
             if standby.relieved:
                 await taking
             else:
@@ -170,9 +171,14 @@ class Box:
             await asyncio.wait([taking])
         return hello
 
-    async def _begun(self) -> Mapping[str, Any]:
+    async def _begun(self, memory: int) -> Mapping[str, Any]:
         await self._setup.calls.change(docker_box.start, self.daemon.client, self.id)
-        return await self.client.hello(HELLO_SECONDS)
+        if not counts_them_apart(self.daemon.info):
+            return await self.client.hello(HELLO_SECONDS)
+        # While the runner starts, which takes longer.
+        limited = self._setup.calls.look(limit_sockets, self.daemon.client, self.id, memory)
+        told: tuple[Mapping[str, Any], None] = await asyncio.gather(self.client.hello(HELLO_SECONDS), limited)
+        return told[0]
 
     async def _check_once(self, spec: SandboxSpec) -> None:
         """Tries what must be blocked, once for each image, runtime, profile, set of needs and daemon start."""

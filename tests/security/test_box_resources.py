@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -176,6 +177,47 @@ def watching() -> str:
     return errno_of(lambda: libc("inotify_init1", 0))
 
 
+def filling_sockets_that_nobody_reads() -> None:
+    import os
+    import socket
+    import time
+    from contextlib import suppress
+
+    for _ in range(20):
+        if not os.fork():
+            kept = []
+            with suppress(OSError):
+                while True:
+                    unread, sender = (socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
+                    unread.bind(("127.0.0.1", 0))
+                    kept.append(unread)
+                    with sender, suppress(BlockingIOError):
+                        for _ in range(8):
+                            sender.sendto(bytes(60_000), socket.MSG_DONTWAIT, unread.getsockname())
+            time.sleep(60)
+    time.sleep(60)
+
+
+def talking_over_both_kinds_of_sockets() -> list[int]:
+    import socket
+    import threading
+
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as one,
+    ):
+        other, _ = server.accept()
+        threading.Thread(target=one.sendall, args=(bytes(4 << 20),)).start()
+        received = 0
+        while received < 4 << 20:
+            received += len(other.recv(1 << 20))
+        other.close()
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        udp.bind(("127.0.0.1", 0))
+        udp.sendto(bytes(60_000), udp.getsockname())
+        return [received, len(udp.recv(1 << 16))]
+
+
 def limit_of_a_core() -> list[int]:
     import resource
     from contextlib import suppress
@@ -196,6 +238,12 @@ def lowering_the_score() -> dict[str, str]:
     for score in ("-1000", "-1", "0", "500", "1000"):
         found[score] = errno_of(partial(file.write_text, score, encoding="ascii"))
     return found
+
+
+def socket_memory() -> int:
+    """What the buffers of all sockets of the host hold, those of its boxes among them, in bytes."""
+    text = Path("/proc/net/sockstat").read_text(encoding="ascii")
+    return sum(int(count) for count in re.findall(r" mem (\d+)", text)) * os.sysconf("SC_PAGE_SIZE")
 
 
 def kernel_memory() -> int:
@@ -348,6 +396,19 @@ async def test_file_locks_end_with_their_run(open_box: OpenBox) -> None:
             while kernel_memory() - before > 8 * MIB:  # noqa: ASYNC110  # the kernel tells nobody
                 await asyncio.sleep(0.1)
         assert (await box.shell("true")).ok
+
+
+async def test_buffers_of_sockets_are_of_the_boxs_memory(open_box: OpenBox, neighbour: Box) -> None:
+    async with open_box(LITTLE) as box:
+        before = socket_memory()
+        taken = asyncio.ensure_future(
+            box.run(box.program(filling_sockets_that_nobody_reads), limits=Limits(wall_seconds=5))
+        )
+        await asyncio.sleep(4)
+        assert socket_memory() - before < LITTLE.limits.memory + 16 * MIB
+        assert await neighbour.call(talking_over_both_kinds_of_sockets) == [4 * MIB, 60_000]
+        await taken
+        assert await box.call(talking_over_both_kinds_of_sockets) == [4 * MIB, 60_000]
 
 
 async def test_inotify_that_one_box_takes_is_its_own(open_box: OpenBox, neighbour: Box) -> None:

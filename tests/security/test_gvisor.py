@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -46,7 +47,6 @@ from tests.security.outside import Container
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from sandbox_skills.workspace.manager import WorkspaceManager
     from sandbox_skills.workspace.staging import SkillStore, StagedSkill
@@ -64,6 +64,20 @@ INSIDE_GVISOR = {"unshare_user", "mknod_device", "io_uring", "ptrace"}
 @pytest.fixture
 async def staged(manager: WorkspaceManager, samples: Path) -> StagedSkill:
     return await manager.stage(samples / "python-math", tenant=TENANT)
+
+
+FEW = 100
+"""What the rest of the host may take meanwhile; a box takes thousands where nothing stops it."""
+
+
+def held_locks() -> int:
+    """How many locks on files the host's kernel has."""
+    return len(Path("/proc/locks").read_text(encoding="ascii").splitlines())
+
+
+def held_terminals() -> int:
+    """How many pseudo-terminals the host's kernel has."""
+    return int(Path("/proc/sys/kernel/pty/nr").read_text(encoding="ascii"))
 
 
 def disks() -> dict[str, str]:
@@ -249,6 +263,18 @@ class TestResources:
             assert (await neighbour.shell("true")).ok
             done = (await asyncio.gather(bomb, return_exceptions=True))[0]
             assert isinstance(done, SandboxLostError) or not done.ok  # type: ignore[union-attr]  # an Outcome
+
+    async def test_locks_and_terminals_of_a_box_are_none_of_the_hosts(
+        self, open_box: OpenBox, neighbour: Box
+    ) -> None:
+        locks, terminals = held_locks(), held_terminals()
+        async with open_box() as box:
+            for program in (resources.locking_without_end, resources.taking_terminals):
+                taking = asyncio.ensure_future(box.run(box.program(program), limits=Limits(wall_seconds=6)))
+                await asyncio.sleep(4)
+                assert (held_locks() - locks < FEW, held_terminals() - terminals < FEW) == (True, True)
+                assert await neighbour.call(resources.opening_a_terminal) == "ok"
+                assert (await taking).ending == Stopped("wall_time")
 
 
 class TestRecordedRuns:

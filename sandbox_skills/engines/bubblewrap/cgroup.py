@@ -30,6 +30,9 @@ UNIFIED = 2
 PERIOD = 100_000
 """Microseconds in which a CPU quota is counted; the kernel's own default, and Docker's."""
 
+SOCKET_MEMORY = "memory.kmem.tcp.limit_in_bytes"
+"""Limits the buffers of TCP and UDP sockets in version 1; version 2 counts them as memory."""
+
 PROC = Path("/proc/self")
 
 
@@ -109,6 +112,20 @@ def found(groups: str, mounts: str, given: Callable[[Path, Mount], Collection[st
                 break
 
 
+def group_of(pid: int, controller: str) -> Path | None:
+    """Returns the group of version 1 that a process is in, by one of the kernel's controllers; None where none is."""
+    try:
+        groups = Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8")
+        mounts = (PROC / "mountinfo").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    own = dict(_own_groups(groups))
+    for mount in _mounts(mounts):
+        if mount.version != UNIFIED and controller in mount.controllers:
+            return next(iter(_parents(mount, own)), None)
+    return None
+
+
 def _parents(mount: Mount, own: Mapping[str, PurePosixPath]) -> Iterator[Path]:
     """Yields where in a hierarchy a group of ours may be made, the nearest first."""
     group = own.get("") if mount.version == UNIFIED else _group_of(mount, own)
@@ -167,6 +184,9 @@ def _version_1(limits: SandboxLimits) -> dict[str, tuple[File, ...]]:
             File("memory.limit_in_bytes", str(limits.memory)),
             # Memory and swap together: a kernel without swap accounting has no such file.
             File("memory.memsw.limit_in_bytes", str(limits.memory), optional=True),
+            # Buffers of sockets are counted apart, and not at all where nothing limits them: a box filled 3 GiB of
+            # the host's, up to where no program of the host could send any more (seen).
+            File(SOCKET_MEMORY, str(limits.memory), optional=True),
         ),
         "pids": (File("pids.max", str(limits.pids)),),
         "cpu": (

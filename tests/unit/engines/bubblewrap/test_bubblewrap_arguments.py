@@ -99,6 +99,7 @@ def test_the_whole_order_is_this() -> None:
                 "files": [
                     ["memory.limit_in_bytes", "536870912", False],
                     ["memory.memsw.limit_in_bytes", "536870912", True],
+                    ["memory.kmem.tcp.limit_in_bytes", "536870912", True],
                 ],
                 "join": "tasks",
                 "oom": "memory.oom_control",

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from sandbox_skills.engines.bubblewrap.cgroup import Hierarchy, found
+from sandbox_skills.engines.bubblewrap.cgroup import Hierarchy, found, group_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -85,3 +86,11 @@ def test_where_a_hierarchy_is_joined_counts_and_is_shown(
     hierarchy: Hierarchy, join: str, oom: str, places: tuple[str, ...]
 ) -> None:
     assert (hierarchy.join_file, hierarchy.oom_file, hierarchy.places) == (join, oom, places)
+
+
+def test_a_process_that_is_not_there_is_in_no_group() -> None:
+    assert group_of(2**22 + 1, "memory") is None
+
+
+def test_no_group_is_found_by_a_controller_that_there_is_not() -> None:
+    assert group_of(os.getpid(), "no-such-controller") is None
