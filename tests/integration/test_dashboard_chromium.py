@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import zipfile
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
@@ -214,6 +215,43 @@ def test_a_tenant_talks_with_a_model_sees_its_tools_at_work_and_allows_a_call(
         page.keyboard.press("Control+Enter")
         expect(page.get_by_text("You are welcome.")).to_be_visible()
         expect(page.get_by_text("Thank you.")).to_be_visible()
+    assert watch.faults == []
+    assert watch.dialogs == []
+
+
+def test_an_admin_makes_a_tenant_and_a_key_and_uploads_a_skill(
+    browser: Browser, server: Served, tmp_path: Path
+) -> None:
+    with zipfile.ZipFile(tmp_path / "counter.zip", "w") as archive:
+        archive.writestr(
+            "counter/SKILL.md", f"---\nname: counter\ndescription: Counts {EVIL}.\n---\nRun it.\n"
+        )
+    watch, found = Watch(), list[str]()
+    with signed_in(browser, server, viewport=PHONE, color_scheme="dark") as page:
+        watch.over(page)
+        page.get_by_role("link", name="Tenants").click()
+        page.get_by_label("Name").fill("newcomers")
+        page.get_by_role("button", name="Make it").click()
+        expect(page.get_by_role("heading", name="newcomers")).to_be_visible()
+        page.get_by_label("What it is for").fill("laptop")
+        page.get_by_role("button", name="Make it").click()
+        token = page.get_by_role("region", name="The key itself").inner_text().strip()
+        found += faults_of(page)
+        assert overflow_of(page) == 0
+        with server.client(token) as client:
+            assert client.get("/v1/runs").json()["items"] == []
+            page.get_by_role("button", name="Revoke laptop").click()
+            expect(page.get_by_text("revoked")).to_be_visible()
+            assert client.get("/v1/runs").status_code == 401
+        page.get_by_role("button", name="Disable").click()
+        expect(page.get_by_text("disabled")).to_be_visible()
+        page.get_by_role("link", name="Skills").click()
+        page.get_by_label("A zip of its folder").set_input_files(tmp_path / "counter.zip")
+        page.get_by_role("button", name="Upload").click()
+        expect(page.get_by_role("heading", name="counter")).to_be_visible()
+        expect(page.get_by_text(EVIL)).to_be_visible()
+        found += faults_of(page)
+    assert found == []
     assert watch.faults == []
     assert watch.dialogs == []
 

@@ -13,9 +13,13 @@ from sandbox_skills.spec import MIB
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_Count = Annotated[int, Field(ge=0, le=1_000_000)]
-_Positive = Annotated[int, Field(ge=1, le=1_000_000)]
-_Bytes = Annotated[int, Field(ge=0, le=2**50)]
+MAX_COUNT = 1_000_000
+MAX_BYTES = 2**50
+"""The most that any limit may say: beyond that nobody means a number."""
+
+_Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+_Positive = Annotated[int, Field(ge=1, le=MAX_COUNT)]
+_Bytes = Annotated[int, Field(ge=0, le=MAX_BYTES)]
 
 
 class SandboxCeiling(BaseModel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sandbox_skills.artifacts import ArtifactQuota
-from sandbox_skills.daemon.access.limits import tenant_limits
+from sandbox_skills.daemon.access.limits import MAX_BYTES, MAX_COUNT, TenantLimits, tenant_limits
 from sandbox_skills.daemon.errors import TenantInvalidError
 
 if TYPE_CHECKING:
@@ -29,6 +29,17 @@ class TenantQuotas:
     def of(self, tenant_id: str) -> ArtifactQuota:
         """Returns what a tenant may keep."""
         return self._quotas.get(tenant_id, self._server)
+
+
+def server_limits(server: ArtifactQuota) -> TenantLimits:
+    """Returns what counts for a tenant that has no limits of its own. Pure."""
+    usual = TenantLimits()
+    return usual.model_copy(
+        update={
+            "artifact_count": min(server.count, MAX_COUNT),
+            "artifact_bytes": min(server.bytes, MAX_BYTES),
+        }
+    )
 
 
 def artifact_quota(tenant: Tenant, server: ArtifactQuota) -> ArtifactQuota:

@@ -70,7 +70,8 @@ class _Guard:
         """Returns the endpoint of something that is done with a form of ours."""
 
         async def checked(visit: Visit) -> Response:
-            return await answer(replace(visit, fields=await form_of(visit.request, visit.csrf)))
+            async with form_of(visit.request, visit.csrf, max_files=1) as form:
+                return await answer(replace(visit, form=form))
 
         return self.page(checked, scope)
 

@@ -48,8 +48,8 @@ class Door:
     async def enter(self, request: Request) -> Response:
         """Signs in with the key of the form, with a new token whatever the browser had."""
         nonce = request.cookies.get(NONCE_COOKIE, "")
-        fields = await form_of(request, self._sign_ins.form_token(nonce))
-        target, key = inside(fields.get("next", "/")), fields.get("key", "").strip()
+        async with form_of(request, self._sign_ins.form_token(nonce)) as form:
+            target, key = inside(form.fields.get("next", "/")), form.fields.get("key", "").strip()
         try:
             who = await self._daemon.keys.identify(key)
         except KeyInvalidError:
@@ -68,8 +68,8 @@ class Door:
         token = request.cookies.get(COOKIE, "")
         signed_in = self._sign_ins.find(token, time.monotonic())
         if signed_in is not None:
-            await form_of(request, signed_in.csrf)
-            self._sign_ins.remove(token)
+            async with form_of(request, signed_in.csrf):
+                self._sign_ins.remove(token)
         answer = _to(request, "/sign-in")
         answer.delete_cookie(COOKIE, path=base_of(request) or "/")
         return answer

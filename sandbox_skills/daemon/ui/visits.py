@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
@@ -21,7 +23,6 @@ from sandbox_skills.daemon.ui.rendering import Visitor, page
 from sandbox_skills.daemon.ui.sign_ins import SignIns, same
 
 if TYPE_CHECKING:
-    from starlette.datastructures import FormData
     from starlette.requests import Request
 
     from sandbox_skills.daemon.ui.sign_ins import SignIn
@@ -35,8 +36,16 @@ MAX_FIELD_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
+class Form:
+    """What a form of ours holds: its texts, and the file that was chosen, open as long as the form is."""
+
+    fields: Mapping[str, str]
+    file: UploadFile | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Visit:
-    """A request of somebody who is signed in. `base` is where the dashboard is mounted, `fields` what a form holds."""
+    """A request of somebody who is signed in. `base` is where the dashboard is mounted, `form` what was sent."""
 
     request: Request
     daemon: Daemon
@@ -44,7 +53,7 @@ class Visit:
     csrf: str
     base: str
     now: float = field(default_factory=time.time)
-    fields: Mapping[str, str] = field(default_factory=dict[str, str])
+    form: Form = field(default_factory=lambda: Form({}))
 
     @property
     def tenant(self) -> str:
@@ -52,11 +61,20 @@ class Visit:
 
     @property
     def is_admin(self) -> bool:
-        return Scope.ADMIN in self.who.scopes
+        return self.may(Scope.ADMIN)
 
     def admit(self) -> None:
         """Lets the tenant ask for one more run; raises DrainingError, PolicyError, RateLimitedError."""
         self.daemon.admit(self.tenant, tenant_limits(self.who.tenant.limits))
+
+    @property
+    def fields(self) -> Mapping[str, str]:
+        """The texts of the form."""
+        return self.form.fields
+
+    def may(self, scope: Scope) -> bool:
+        """Whether the key that signed in has this scope."""
+        return scope in self.who.scopes
 
     def text(self, name: str) -> str:
         """Returns a parameter of the address, empty where it is not there."""
@@ -114,18 +132,21 @@ async def _identity(daemon: Daemon, signed_in: SignIn) -> Identity | None:
     return Identity(kept.tenant, kept.key.id, frozenset(Scope(name) for name in kept.key.scopes))
 
 
-async def form_of(request: Request, expected: str) -> Mapping[str, str]:
-    """Returns the texts of a form that carries the expected token; raises HTTPException."""
+@asynccontextmanager
+async def form_of(request: Request, expected: str, *, max_files: int = 0) -> AsyncGenerator[Form]:
+    """Gives a form that carries the expected token; raises HTTPException."""
     if request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
         raise HTTPException(403, "The form came from another site.")
-    form: FormData = await request.form(max_files=0, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
-    fields = {name: value for name, value in form.items() if isinstance(value, str)}
-    if not same(fields.get("csrf", ""), expected):
-        raise HTTPException(403, "The form is too old, or came from elsewhere. Load the page again.")
-    return fields
+    reading = request.form(max_files=max_files, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
+    async with reading as form:
+        fields = {name: value for name, value in form.items() if isinstance(value, str)}
+        if not same(fields.get("csrf", ""), expected):
+            raise HTTPException(403, "The form is too old, or came from elsewhere. Load the page again.")
+        files = [value for value in form.values() if isinstance(value, UploadFile) and value.filename]
+        yield Form(fields, files[0] if files else None)
 
 
 def demand(visit: Visit, scope: Scope) -> None:
     """Raises ScopeError where the key that signed in may not do this."""
-    if scope not in visit.who.scopes:
+    if not visit.may(scope):
         raise ScopeError(f"this key lacks the scope {scope}", hint="sign in with one that has it")

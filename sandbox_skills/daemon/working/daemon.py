@@ -13,7 +13,7 @@ from anyio import to_thread
 
 from sandbox_skills.daemon.access.keys import KeyRing
 from sandbox_skills.daemon.access.limits import check_engine
-from sandbox_skills.daemon.access.quotas import TenantQuotas
+from sandbox_skills.daemon.access.quotas import TenantQuotas, server_limits
 from sandbox_skills.daemon.access.rates import RateLimiter
 from sandbox_skills.daemon.access.scopes import ALL_SCOPES
 from sandbox_skills.daemon.dispatch.base import Node
@@ -306,7 +306,7 @@ def _daemon(settings: Settings, live: Live, database: Database, quotas: TenantQu
             drained=interrupted,
         ),
         metrics=metrics,
-        admin=AdminService(database, live.artifacts),
+        admin=AdminService(database, live.artifacts, server_limits(settings.artifact_quota())),
     )
 
 

@@ -37,9 +37,14 @@ PAGES: tuple[tuple[str, Answer, Scope | None], ...] = (
 ACTIONS: tuple[tuple[str, Answer, Scope | None], ...] = (
     ("/runs/{run_id}/cancel", runs.cancel, RUN),
     ("/runs/{run_id}/rerun", runs.rerun, RUN),
+    ("/skills", skills.upload, Scope.SKILLS_WRITE),
     ("/sessions/{session_id}/close", sessions.close, RUN),
     ("/playground", playground.begin, RUN),
     ("/playground/{talk_id}/speak", playground.speak, RUN),
     ("/playground/{talk_id}/approvals", playground.decide, RUN),
     ("/playground/{talk_id}/cancel", playground.cancel, RUN),
+    ("/tenants", tenants.create, ADMIN),
+    ("/tenants/{tenant_id}/switch", tenants.switch, ADMIN),
+    ("/tenants/{tenant_id}/keys", tenants.create_key, ADMIN),
+    ("/tenants/{tenant_id}/keys/{key_id}/revoke", tenants.revoke_key, ADMIN),
 )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from sandbox_skills.daemon.access.limits import tenant_limits
+from starlette.exceptions import HTTPException
+
+from sandbox_skills.daemon.access.scopes import Scope
 from sandbox_skills.daemon.truth.audit import AuditTrail
 from sandbox_skills.daemon.truth.ids import is_id
-from sandbox_skills.daemon.truth.keys import Keys
+from sandbox_skills.daemon.truth.retention import DAY_SECONDS
 from sandbox_skills.daemon.truth.run_tally import ended_of
 from sandbox_skills.daemon.ui.views.figures import HOUR_SECONDS
 from sandbox_skills.daemon.ui.views.tenants import AuditList, TenantList, audit_row, tenant_page, tenant_row
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
 PAGE = 50
 AUDIT_PAGE = 100
 
+MAX_DAYS = 36_500
+MAX_KEY_NAME = 200
+
 
 async def tenants(visit: Visit) -> Response:
     """Shows every tenant with what it uses just now."""
@@ -37,10 +43,56 @@ async def tenants(visit: Visit) -> Response:
 
 async def tenant(visit: Visit) -> Response:
     """Shows one tenant, its limits and its keys."""
+    return await _tenant(visit)
+
+
+async def create(visit: Visit) -> Response:
+    """Makes a tenant, which has no key yet."""
+    name = visit.fields.get("name", "").strip()
+    made = await visit.daemon.admin.create_tenant(name, actor=visit.who.actor)
+    return visit.to(f"/tenants/{made.id}")
+
+
+async def switch(visit: Visit) -> Response:
+    """Lets the keys of a tenant count no more, or again."""
+    tenant_id = visit.part("tenant_id")
+    disabled = visit.fields.get("disabled") == "yes"
+    await visit.daemon.admin.update_tenant(tenant_id, disabled=disabled, actor=visit.who.actor)
+    return visit.to(f"/tenants/{tenant_id}")
+
+
+async def create_key(visit: Visit) -> Response:
+    """Makes a key and shows it on this one page: it is kept nowhere, and a look back shows nothing."""
+    scopes = [scope for scope in Scope if visit.fields.get(f"may:{scope}")]
+    days = visit.fields.get("days", "").strip()
+    if not scopes:
+        raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, "Say what the key may do.")
+    if days and not (days.isascii() and days.isdigit() and 0 < int(days[:5]) <= MAX_DAYS):
+        raise HTTPException(
+            HTTPStatus.UNPROCESSABLE_ENTITY, f"A key lives 1 to {MAX_DAYS} days, or for ever."
+        )
+    made = await visit.daemon.admin.create_key(
+        visit.part("tenant_id"),
+        scopes=scopes,
+        name=visit.fields.get("name", "").strip()[:MAX_KEY_NAME],
+        expires_in=int(days) * DAY_SECONDS if days else None,
+        actor=visit.who.actor,
+    )
+    return await _tenant(visit, new_key=made.token)
+
+
+async def revoke_key(visit: Visit) -> Response:
+    """Ends a key at once."""
+    tenant_id = visit.part("tenant_id")
+    await visit.daemon.admin.revoke_key(visit.part("key_id"), tenant_id=tenant_id, actor=visit.who.actor)
+    return visit.to(f"/tenants/{tenant_id}")
+
+
+async def _tenant(visit: Visit, new_key: str = "") -> Response:
     found = await visit.daemon.tenants.get(visit.part("tenant_id"))
     row = (await _rows(visit, [found]))[0]
-    keys = await Keys(visit.daemon.database).list(found.id)
-    view = tenant_page(row, await _usage(visit, found), tenant_limits(found.limits), keys, now=visit.now)
+    keys, limits = await visit.daemon.admin.keys(found.id), visit.daemon.admin.limits_of(found)
+    view = tenant_page(row, await _usage(visit, found), limits, keys, new_key=new_key, now=visit.now)
     return visit.page("tenant.html", here="/tenants", title=view.row.name, view=view)
 
 

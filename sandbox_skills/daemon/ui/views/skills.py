@@ -39,10 +39,11 @@ class SkillRow:
 
 @dataclass(frozen=True, slots=True)
 class SkillList:
-    """All skills of a tenant."""
+    """All skills of a tenant; `can_upload` is whether whoever looks may add one."""
 
     rows: tuple[SkillRow, ...]
     next: str = ""
+    can_upload: bool = False
 
 
 @dataclass(frozen=True, slots=True)

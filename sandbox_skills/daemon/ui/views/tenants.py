@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sandbox_skills.daemon.access.scopes import Scope
 from sandbox_skills.daemon.ui.views.artifacts import usage_words
 from sandbox_skills.daemon.ui.views.formatting import Time, counted, size, time_of
 from sandbox_skills.daemon.ui.views.log_text import page_line
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
     from sandbox_skills.daemon.truth.audit import AuditEntry
     from sandbox_skills.daemon.truth.keys import ApiKey
     from sandbox_skills.daemon.truth.tenants import Tenant
+
+SCOPES = (
+    (Scope.RUN.value, "run skills, and use sessions and artifacts"),
+    (Scope.SKILLS_WRITE.value, "add and remove skills"),
+    (Scope.ADMIN.value, "rule all tenants"),
+)
+"""What a key may do, as a form asks for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +55,11 @@ class TenantList:
 class KeyRow:
     """One key, without what it proves."""
 
+    id: str
     name: str
     prefix: str
     badge: Badge
+    can_revoke: bool
     scopes: str
     used: Time
     ends: Time
@@ -57,11 +67,14 @@ class KeyRow:
 
 @dataclass(frozen=True, slots=True)
 class TenantPage:
-    """One tenant: what it uses, what it may, who has keys of it."""
+    """One tenant: what it uses, what it may, who has keys of it. `new_key` is one that was just made, shown once."""
 
     row: TenantRow
     facts: tuple[tuple[str, str], ...]
     keys: tuple[KeyRow, ...]
+    can_disable: bool
+    new_key: str = ""
+    scopes: tuple[tuple[str, str], ...] = SCOPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +112,32 @@ def tenant_row(tenant: Tenant, depth: QueueDepth, usage: Usage, *, ended: int, n
 
 
 def tenant_page(
-    row: TenantRow, usage: Usage, limits: TenantLimits, keys: Sequence[ApiKey], *, now: float
+    row: TenantRow,
+    usage: Usage,
+    limits: TenantLimits,
+    keys: Sequence[ApiKey],
+    *,
+    new_key: str = "",
+    now: float,
 ) -> TenantPage:
     """Returns the page of one tenant."""
-    return TenantPage(row, tuple(_facts(row, usage, limits)), tuple(key_row(key, now) for key in keys))
+    return TenantPage(
+        row,
+        tuple(_facts(row, usage, limits)),
+        tuple(key_row(key, now) for key in keys),
+        can_disable=row.badge.tone is Tone.GOOD,
+        new_key=new_key,
+    )
 
 
 def key_row(key: ApiKey, now: float) -> KeyRow:
     """Returns a key as one line."""
     return KeyRow(
+        key.id,
         page_line(key.name) or "without a name",
         key.prefix,
         _key_badge(key, now),
+        key.revoked_at is None,
         ", ".join(key.scopes),
         time_of(key.last_used_at, now),
         time_of(key.expires_at, now),

@@ -21,6 +21,7 @@ def filled(path: str) -> str:
     return (
         path.replace("{run_id}", "01JDZ6V7Z3M9QHTR4W8YB2C5KD")
         .replace("{tenant_id}", "x")
+        .replace("{key_id}", "x")
         .replace("{session_id}", "x")
         .replace("{talk_id}", "01JDZ6V7Z3M9QHTR4W8YB2C5KE")
     )
@@ -132,6 +133,23 @@ async def test_what_is_an_admins_is_shown_to_no_other(host: Host, browser: Brows
         answer = await browser.look(path)
         assert answer.status_code == 403
         assert "lacks the scope admin" in answer.text
+
+
+async def test_what_is_an_admins_is_done_for_no_other(host: Host, browser: Browser) -> None:
+    await browser.sign_in(await host.tenant("acme", scopes={Scope.RUN}))
+    await browser.look("/")
+    for path in [filled(path) for path, _, scope in ACTIONS if scope not in {None, Scope.RUN}]:
+        answer = await browser.send(path, name="mine", disabled="yes", **{"may:admin": "yes"})
+        assert answer.status_code == 403, path
+        assert "lacks the scope" in answer.text
+    assert {one.name for one in await host.daemon.tenants.list()} == {"acme"}
+
+
+async def test_no_action_is_done_without_its_token(host: Host, acme: Browser) -> None:
+    acme.token = "forged"
+    for path, _, _ in ACTIONS:
+        assert (await acme.send(filled(path), name="mine")).status_code == 403, path
+    assert {one.name for one in await host.daemon.tenants.list()} == {"acme"}
 
 
 async def test_a_form_without_its_token_does_nothing(acme: Browser) -> None:
