@@ -16,6 +16,7 @@ from pydantic import TypeAdapter
 from sandbox_skills import create_skills_provider, load_settings
 from sandbox_skills.toolsets.wire_formats import WIRE_FORMATS
 from sandbox_skills.wiring.tools import TOOLSETS
+from tests.openrouter_types import DEFINITIONS, openrouter_type
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,6 +75,8 @@ async def test_libraries_and_the_meta_schema_take_it(
     for definition in made:
         if wire_format in TYPES:
             TypeAdapter(TYPES[wire_format]).validate_python(definition)
+        if wire_format in DEFINITIONS:
+            TypeAdapter(openrouter_type(DEFINITIONS[wire_format])).validate_python(definition)
         function: Any = definition.get("function", definition)
         for key in ("parameters", "input_schema", "inputSchema", "outputSchema"):
             if key in function:

@@ -35,6 +35,8 @@ from sandbox_skills.toolsets.wire_formats import (
     replayable_arguments,
     result_item,
 )
+from tests import openrouter_types
+from tests.openrouter_types import openrouter_type
 
 if TYPE_CHECKING:
     from sandbox_skills.toolsets.wire_formats import WireFormat
@@ -74,6 +76,13 @@ class TestDefinitions:
     def test_the_providers_own_library_takes_them(self, wire_format: WireFormat) -> None:
         for definition in definitions(TOOLS, wire_format, NAMES):
             TypeAdapter(LIBRARIES[wire_format]).validate_python(definition)
+
+    @pytest.mark.parametrize("wire_format", openrouter_types.DEFINITIONS)
+    def test_openrouters_own_library_takes_them(self, wire_format: WireFormat) -> None:
+        model = openrouter_type(openrouter_types.DEFINITIONS[wire_format])
+        for definition in definitions(TOOLS, wire_format, NAMES):
+            sent = TypeAdapter(model).validate_python(definition).model_dump(exclude_none=True)
+            assert sent == definition
 
     @pytest.mark.parametrize("wire_format", WIRE_FORMATS)
     def test_their_schemas_are_json_schemas_and_the_callers_own(self, wire_format: WireFormat) -> None:
@@ -176,6 +185,12 @@ class TestCalls:
     ) -> None:
         assert read_calls([item], wire_format, NAMES) == (ToolCall(UNUSUAL.name, {"a": 1}, call_id),)
 
+    @pytest.mark.parametrize("wire_format", openrouter_types.CALLS)
+    def test_a_call_is_read_from_an_object_of_openrouters_library(self, wire_format: WireFormat) -> None:
+        items = [item for form, item, _ in ITEM_CALLS if form == wire_format and isinstance(item, dict)]
+        item = openrouter_type(openrouter_types.CALLS[wire_format]).model_validate(items[0])
+        assert read_calls([item], wire_format, NAMES) == (ToolCall(UNUSUAL.name, {"a": 1}, "c1"),)
+
     @pytest.mark.parametrize("wire_format", WIRE_FORMATS)
     def test_what_is_no_call_is_passed_over(self, wire_format: WireFormat) -> None:
         others: list[object] = [
@@ -276,6 +291,13 @@ class TestResults:
     def test_the_providers_own_library_takes_them(self, wire_format: WireFormat, result: ToolResult) -> None:
         item = result_item(CALL, result, wire_format, NAMES)
         TypeAdapter(ANSWERS[wire_format]).validate_python(item)
+
+    @pytest.mark.parametrize("result", [DONE, FAILED])
+    @pytest.mark.parametrize("wire_format", openrouter_types.ANSWERS)
+    def test_openrouters_own_library_takes_them(self, wire_format: WireFormat, result: ToolResult) -> None:
+        item = result_item(CALL, result, wire_format, NAMES)
+        model = openrouter_type(openrouter_types.ANSWERS[wire_format])
+        assert model.model_validate(item).model_dump(exclude_none=True, by_alias=True) == item
 
     @pytest.mark.parametrize("result", [DONE, FAILED])
     def test_anthropics_takes_them_as_a_message(self, result: ToolResult) -> None:
