@@ -512,7 +512,8 @@ def show(error: BaseException) -> SystemExit | None:
     Returns the exit that the hook has asked for.
     """
     last = {"exc": error, "value": error, "type": type(error), "traceback": error.__traceback__}
-    vars(sys).update({f"last_{name}": value for name, value in last.items()})
+    for name, value in last.items():
+        setattr(sys, f"last_{name}", value)
     another = uncaught(sys.excepthook, type(error), error, error.__traceback__)
     if another is None or isinstance(another, SystemExit):
         return another
@@ -541,7 +542,7 @@ def leave(status: int, known: frozenset[str]) -> Never:
     import threading  # noqa: PLC0415  as above
 
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001  as the interpreter calls it
-    atexit._run_exitfuncs()  # noqa: SLF001  as above
+    atexit._run_exitfuncs()  # noqa: SLF001  as above  # pyright: ignore[reportPrivateUsage]
     if threading.active_count() > 1:
         sys.exit(status)  # an interrupt of such a program is told as the exit that it is to a shell
     flushed = flush()

@@ -232,8 +232,8 @@ CONTAINER_SCORE = 500
 BATCH_FILES = 64
 """Small files that are sent as one: a header and a turn for each would take longer than its bytes."""
 
-BATCH_BYTES = 64 * 1024
-"""What the files of a batch have together, and more than a small file has."""
+BATCH_BYTES = MAX_DATA
+"""What the files of a batch have together, and more than a small file has: one frame."""
 
 BATCH_CHARACTERS = 16 * 1024
 """What their paths have together: far below the longest JSON, even where each character is an escape."""
@@ -966,8 +966,9 @@ class Collection:
         with self._workspace.directory(()) as root:
             yield from self._walk(root, "", self._patterns, 0)
         try:
-            for path in sorted(self._found, key=os.fsencode):
-                yield from self._send(path)
+            for path in sorted(self._found, key=str.encode):
+                if not self._batched(path):
+                    yield from self._send(path)
             yield from self._send_batch()
         finally:
             self._folder.close()
@@ -1032,6 +1033,27 @@ class Collection:
             self._skip(path, "special")
         else:
             self._found.append(path)
+
+    def _batched(self, path: str) -> bool:
+        """Reads a small file into the batch, where both have room for it; all else is for `_send`."""
+        if self._sent >= self._limits.files:
+            return False
+        try:
+            descriptor, status = self._folder.open_file(path)
+        except (OSError, Refused):
+            return False
+        try:
+            size = status.st_size
+            fits = size <= min(BATCH_BYTES, self._limits.file_bytes, self._bytes_left)
+            if not fits or not self._batch.takes(path, size):
+                return False
+            self._sent += 1
+            self._bytes_left -= size
+            mode = stat.S_IMODE(status.st_mode) & 0o777
+            self._batch.add((path, size, mode, size), os.read(descriptor, size) if size else b"")
+            return True
+        finally:
+            os.close(descriptor)
 
     def _send(self, path: str) -> Iterator[tuple[int, bytes] | None]:
         if self._sent >= self._limits.files:

@@ -66,6 +66,7 @@ class CollectRequest(Request[Collection]):
         self._current: int | None = None
         self._cut: set[LimitName] = set()
         self._work: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._hand = self._put_by if sink.blocking else self._deliver
         self._arrived = asyncio.Event()
 
     def part(self, frame: Frame) -> None:
@@ -124,7 +125,7 @@ class CollectRequest(Request[Collection]):
             self._files.append(file)
             self._awaited.append((file, take))
             self._bytes_awaited += take
-        self._begin()
+        self._pass_empty()
 
     def _announced(self, row: object) -> tuple[FoundFile, int]:
         """Returns a file that is to come and how many of its bytes are; counts both against the limits."""
@@ -143,9 +144,11 @@ class CollectRequest(Request[Collection]):
 
     def _checked(self, text: object) -> PurePosixPath:
         """Returns the path of the next file: safe, asked for, and after the last one, so that none comes twice."""
-        path = safe_relative(text)
-        name = str(path)
-        if not any(glob.matches(name) for glob in self._globs):
+        name, path = safe_relative(text)
+        for glob in self._globs:
+            if glob.matches(name):
+                break
+        else:
             raise RunnerProtocolError("the box sent a file that no pattern asked for")
         encoded = name.encode()
         if encoded <= self._last:
@@ -158,13 +161,17 @@ class CollectRequest(Request[Collection]):
         self._names.add(name)
         return path
 
-    def _begin(self) -> None:
-        """Begins the next file that was announced; one without bytes ends at once."""
-        while self._current is None and self._awaited:
-            file, self._current = self._awaited.popleft()
-            self._deliver(self._sink.begin, file)
-            if not self._current:
-                self._finish()
+    def _pass_empty(self) -> None:
+        """Passes on the next files that were announced, as long as they have no bytes to wait for."""
+        while self._current is None and self._awaited and not self._awaited[0][1]:
+            self._hand(self._whole, self._awaited.popleft()[0], b"")
+
+    def _whole(self, file: FoundFile, data: bytes) -> None:
+        """Gives the sink a file that is all there."""
+        self._sink.begin(file)
+        if data:
+            self._sink.write(data)
+        self._sink.end()
 
     def _write(self, data: bytes) -> None:
         if len(data) > self._bytes_awaited:
@@ -174,37 +181,47 @@ class CollectRequest(Request[Collection]):
         if self._window < 0:
             raise RunnerProtocolError("the box sent more than it had credit for")
         start = 0
-        while self._current is not None and start < len(data):
-            piece = data[start : start + self._current]
-            start += len(piece)
-            self._current -= len(piece)
-            self._deliver(self._sink.write, piece)
-            if not self._current:
-                self._finish()
-                self._begin()
+        while start < len(data):
+            start += self._piece(data, start)
+            self._pass_empty()
         if not self._sink.blocking:
             self._taken(len(data))
 
+    def _piece(self, data: bytes, start: int) -> int:
+        """Passes on what `data` has from `start` on of one file; returns how many bytes these are."""
+        if self._current is None:
+            file, take = self._awaited.popleft()
+            if take <= len(data) - start:
+                self._hand(self._whole, file, data[start : start + take])
+                return take
+            self._current = take
+            self._hand(self._sink.begin, file)
+        piece = data[start : start + self._current]
+        self._current -= len(piece)
+        self._hand(self._sink.write, piece)
+        if not self._current:
+            self._finish()
+        return len(piece)
+
     def _end(self) -> None:
         """Ends a file whose last bytes never came: it shrank while it was read, which another run may do."""
-        if self._current is None:
+        if self._current is None and not self._awaited:
             return
-        if self._awaited:
+        if len(self._awaited) + (self._current is not None) > 1:
             raise RunnerProtocolError("the box announced files that it did not send")
+        if self._awaited:  # not even its first byte came
+            self._hand(self._sink.begin, self._awaited.popleft()[0])
         self._files[-1] = replace(self._files[-1], truncated=True)
         self._bytes_awaited = 0
         self._finish()
 
     def _finish(self) -> None:
         self._current = None
-        self._deliver(self._sink.end)
+        self._hand(self._sink.end)
 
-    def _deliver(self, sink: Callable[..., None], *args: object) -> None:
-        if self._sink.blocking:
-            self._work.append((sink, args))
-            self._arrived.set()
-        else:
-            super()._deliver(sink, *args)
+    def _put_by(self, call: Callable[..., None], *args: object) -> None:
+        self._work.append((call, args))
+        self._arrived.set()
 
 
 def _carry_out(work: Iterable[tuple[Callable[..., None], tuple[Any, ...]]]) -> None:
@@ -236,13 +253,13 @@ def _count(value: object) -> int:
     return value
 
 
-def safe_relative(text: object) -> PurePosixPath:
-    """Returns a path that the box named; raises RunnerProtocolError unless it is relative, plain and possible.
+def safe_relative(text: object) -> tuple[str, PurePosixPath]:
+    """Returns a path that the box named, and as one; raises RunnerProtocolError unless it is relative and possible.
 
     The one rule of `workspace/paths.py` refuses the same; this one may not import upwards and needs no more.
     """
     if isinstance(text, str) and len(text) < NAME_BYTES and _USUAL.fullmatch(text):
-        return PurePosixPath(text)
+        return text, PurePosixPath(text)
     if not isinstance(text, str) or "\0" in text or len(_encoded(text)) > PATH_BYTES:
         raise RunnerProtocolError("a file name from the box is no path")
     parts = text.split("/")
@@ -250,7 +267,7 @@ def safe_relative(text: object) -> PurePosixPath:
         raise RunnerProtocolError(f"a file name from the box leaves its place: {plain(text)}")
     if len(parts) > PATH_DEPTH or any(len(_encoded(part)) > NAME_BYTES for part in parts):
         raise RunnerProtocolError("a file name from the box is too long")
-    return PurePosixPath(text)
+    return text, PurePosixPath(text)
 
 
 _USUAL = re.compile(r"\w[\w.-]*(?:/\w[\w.-]*){0,9}", re.ASCII)

@@ -35,10 +35,12 @@ class Glob:
         """Whether the whole path matches, its names parted by single slashes."""
         names = path.split("/")
         if None not in self._segments:
-            pairs = zip(self._segments, names, strict=False)
-            return len(names) == len(self._segments) and all(
-                one.fullmatch(name) for one, name in pairs if one
-            )
+            if len(names) != len(self._segments):
+                return False
+            for one, name in zip(self._segments, names, strict=True):
+                if one is not None and not one.fullmatch(name):
+                    return False
+            return True
         states = self._reached({0})
         for name in names:
             states = self._reached(self._after(states, name))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
@@ -73,19 +74,19 @@ class MemorySink:
     def __init__(self) -> None:
         self.files: list[CollectedFile] = []
         self._current: FoundFile | None = None
-        self._data = bytearray()
+        self._pieces: list[bytes] = []
 
     def begin(self, file: FoundFile) -> None:
         self._current = file
-        self._data = bytearray()
+        self._pieces = []
 
     def write(self, data: bytes) -> None:
-        self._data += data
+        self._pieces.append(data)
 
     def end(self) -> None:
         file = self._current
         assert file is not None
-        self.files.append(_collected_file(file, data=bytes(self._data)))
+        self.files.append(_collected_file(file, data=b"".join(self._pieces)))
 
 
 class DirectorySink:
@@ -199,6 +200,10 @@ def check_out_dir(directory: Path) -> None:
         raise OutputError(f"{shown(str(existing))} cannot be written", hint="choose another output directory")
 
 
+_USUAL = re.compile(r"\w[\w.-]{0,99}(?:/\w[\w.-]{0,99}){0,9}", re.ASCII)
+"""Paths in which nothing can be wrong, as nearly all are: the rule takes ten times as long."""
+
+
 class FitNames:
     """Passes files on whose names our path rule allows; `skipped` has the others."""
 
@@ -209,7 +214,8 @@ class FitNames:
         self._passing = False
 
     def begin(self, file: FoundFile) -> None:
-        self._passing = not any(name_fault(part) for part in file.path.parts)
+        usual = _USUAL.fullmatch(str(file.path))
+        self._passing = usual is not None or not any(name_fault(part) for part in file.path.parts)
         if self._passing:
             self._sink.begin(file)
         else:
@@ -252,5 +258,5 @@ async def _collected(
     collection = await sandbox.collect(patterns, limits, fit)
     # A file that shrinks while it is read is known to be cut only after it was begun.
     cut = {file.path for file in collection.files if file.truncated}
-    files = tuple(replace(file, truncated=True) if file.path in cut else file for file in sink.files)
+    files = tuple(replace(file, truncated=True) if cut and file.path in cut else file for file in sink.files)
     return files, replace(collection, skipped={**collection.skipped, **fit.skipped})
