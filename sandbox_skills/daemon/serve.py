@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from sandbox_skills.daemon.api.app import create_app
-from sandbox_skills.daemon.ui.dashboard import dashboard
+from sandbox_skills.daemon.ui.dashboard import add_dashboard
 from sandbox_skills.daemon.working.daemon import first_key, opened_daemon
 from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.errors import SettingsError
@@ -115,7 +115,7 @@ class _Server(uvicorn.Server):
 async def answering(daemon: Daemon, sock: socket.socket) -> AsyncGenerator[None]:
     """Answers requests while the block lasts."""
     app = create_app(daemon)
-    app.mount("/ui", dashboard(daemon))
+    add_dashboard(app, daemon)
     config = uvicorn.Config(
         app,
         lifespan="off",

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, JsonValue
 
 from sandbox_skills.daemon.access.scopes import Scope
-from sandbox_skills.daemon.api.values import Given, Told
+from sandbox_skills.daemon.api.values import Given, Told, Words
 
 _ID = "01JDZ6V7Z3M9QHTR4W8YB2C5KD"
 _MOMENT = "2026-11-28T09:00:00.000Z"
@@ -89,7 +89,7 @@ class NewKey(Given):
         json_schema_extra={"examples": [{"name": "laptop", "scopes": ["run", "skills:write"]}]},
     )
 
-    name: Annotated[str, Field(max_length=200)] = ""
+    name: Annotated[Words, Field(max_length=200)] = ""
     scopes: Annotated[frozenset[Scope], Field(min_length=1)] = frozenset({Scope.RUN})
     expires_in_seconds: (
         Annotated[float, Field(gt=0, le=MAX_SECONDS, description="null: never.", allow_inf_nan=False)] | None

@@ -63,6 +63,8 @@ def create_app(daemon: Daemon) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url="/v1/openapi.json",
+        # A redirect would lead to whatever host the request names.
+        redirect_slashes=False,
         responses=PROBLEM_RESPONSES,
     )
     app.state.daemon = daemon

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
 
+from sandbox_skills.daemon.api.problems import answer_of
+from sandbox_skills.daemon.api.request_ids import request_id_of
+from sandbox_skills.daemon.errors import BodyError
+
 if TYPE_CHECKING:
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 TOO_LARGE = 413
@@ -40,6 +45,9 @@ class BoundedBodies:
             await self._app(scope, receive, send)
             return
         headers: dict[bytes, bytes] = dict(scope["headers"])
+        if headers.keys() >= {b"content-length", b"transfer-encoding"}:
+            await _ambiguous(scope)(scope, receive, send)
+            return
         most = self._limits.of(scope["method"], headers.get(b"content-type", b""))
         told = headers.get(b"content-length", b"0")
         too_long = told.isdigit() and int(told[:20]) > most
@@ -56,6 +64,17 @@ class BoundedBodies:
             return message
 
         await self._app(scope, bounded, send)
+
+
+def _ambiguous(scope: Scope) -> Response:
+    """Returns the refusal of a request with two lengths, and the end of its connection (RFC 9112, 6.1).
+
+    A proxy that believes the other one would take what is behind it for a request of somebody else's.
+    """
+    error = BodyError("the request has a Content-Length and a Transfer-Encoding", hint="send one of them")
+    answer = answer_of(error, request_id=request_id_of(scope))
+    answer.headers["Connection"] = "close"
+    return answer
 
 
 def _too_large(most: int) -> HTTPException:

@@ -14,7 +14,7 @@ from sandbox_skills.daemon.api.auth import Caller, Runner
 from sandbox_skills.daemon.api.content import BINARY, CONTENT_RESPONSES, Readable, content
 from sandbox_skills.daemon.api.dependencies import TheDaemon
 from sandbox_skills.daemon.api.paging import DEFAULT_PAGE, After, Limit, cursor_of, id_behind
-from sandbox_skills.daemon.api.values import Given, Id, Page, Told, rfc3339
+from sandbox_skills.daemon.api.values import Given, Id, Page, Told, Words, rfc3339
 from sandbox_skills.daemon.truth.sessions import Session, SessionState
 
 router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
@@ -36,7 +36,7 @@ FilePath = Annotated[
 class SessionGiven(Given, json_schema_extra={"examples": [{"name": "report", "ttl_seconds": 3600}]}):
     """A session to be made."""
 
-    name: str = Field(default="", max_length=256, description="For people; need not be unique.")
+    name: Words = Field(default="", max_length=256, description="For people; need not be unique.")
     ttl_seconds: Seconds = Field(default=3600.0, description="It closes when nobody used it for so long.")
 
 

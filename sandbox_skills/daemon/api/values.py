@@ -13,6 +13,9 @@ T = TypeVar("T")
 Id = Annotated[str, Path(description="An id as it was told.", examples=["01JDZ6V7Z3M9QHTR4W8YB2C5KD"])]
 """An id in a path. Whatever is none finds nothing."""
 
+Words = Annotated[str, Field(pattern=r"^[^\x00-\x1f\x7f]*$")]
+"""A line that people read: without what moves a terminal's cursor, and without the NUL that not every database has."""
+
 DEFAULT_PAGE = 50
 MAX_PAGE = 200
 """Rows of a list: with a result in each, more would be megabytes that nobody reads at once."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from starlette.exceptions import HTTPException
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route, Router
 
 from sandbox_skills.daemon.api.problems import status_of
@@ -19,10 +19,11 @@ from sandbox_skills.daemon.ui.headers import PAGE_HEADERS
 from sandbox_skills.daemon.ui.pages.routes import ACTIONS, PAGES
 from sandbox_skills.daemon.ui.rendering import STATIC_TYPES, static_file
 from sandbox_skills.daemon.ui.sign_ins import SignIns
-from sandbox_skills.daemon.ui.visits import demand, form_of, visit_of, way_in
+from sandbox_skills.daemon.ui.visits import base_of, demand, form_of, visit_of, way_in
 from sandbox_skills.errors import SandboxSkillsError
 
 if TYPE_CHECKING:
+    from starlette.applications import Starlette
     from starlette.types import ASGIApp
 
     from sandbox_skills.daemon.access.scopes import Scope
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+
+PATH = "/ui"
 
 STATIC_SECONDS = 31_536_000
 """Addresses of static files change with their content, so a browser may keep them for a year."""
@@ -57,6 +60,18 @@ def dashboard(daemon: Daemon) -> ASGIApp:
         ]
     )
     return ExceptionMiddleware(router, handlers={HTTPException: _refused})
+
+
+def add_dashboard(app: Starlette, daemon: Daemon) -> None:
+    """Mounts the dashboard at /ui of the application, and leads there whoever asks for nothing in particular."""
+    app.mount(PATH, dashboard(daemon))
+    for path in ("/", PATH):
+        app.router.routes.append(Route(path, _to_dashboard, methods=["GET"]))
+
+
+async def _to_dashboard(request: Request) -> Response:
+    """Leads to the first page, on the host that was asked, whatever the request calls it."""
+    return RedirectResponse(f"{base_of(request)}{PATH}/", status_code=303, headers=dict(PAGE_HEADERS))
 
 
 class _Guard:

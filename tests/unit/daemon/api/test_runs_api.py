@@ -215,6 +215,31 @@ async def test_a_clients_own_request_id_is_kept_where_it_is_decent(host: Host) -
     assert len(made.headers["X-Request-ID"]) == 26
 
 
+async def test_a_request_with_two_lengths_ends_its_connection(host: Host) -> None:
+    """A proxy may believe the one and we the other: what is between them would be somebody else's request."""
+    key = await host.tenant("acme")
+    inner = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    head = (
+        f"POST /v1/runs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n"
+        "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    async with host.serving() as address:
+        name, _, port = address.rpartition(":")
+        reader, writer = await asyncio.open_connection(name, int(port))
+        writer.write(head.encode() + b"0\r\n\r\n" + inner)
+        answer = await reader.read()
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 422")
+    assert answer.count(b"HTTP/1.1") == 1
+
+
+@pytest.mark.parametrize("path", ["/v1/runs/", "/v1/sessions/", "//evil.test/", "/v1/openapi.json/"])
+async def test_no_address_is_mended_into_another(client: httpx.AsyncClient, path: str) -> None:
+    answer = await client.get(path, headers={"Host": "evil.test"})
+    assert answer.status_code == 404
+    assert "location" not in answer.headers
+
+
 async def test_a_request_that_is_too_long_is_refused(tmp_path: Path) -> None:
     async def pieces() -> AsyncIterator[bytes]:
         for _ in range(20):

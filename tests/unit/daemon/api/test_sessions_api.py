@@ -83,6 +83,13 @@ async def test_a_path_that_is_no_file_of_the_session_is_refused(
     assert answer.headers["content-type"] == "application/problem+json"
 
 
+@pytest.mark.parametrize("name", ["a\0b", "a\nb", "a\x1b[2Jb"])
+async def test_a_name_is_a_line_that_people_can_read(client: httpx.AsyncClient, name: str) -> None:
+    answer = await client.post("/v1/sessions", json={"name": name})
+    assert (answer.status_code, answer.json()["code"]) == (422, "request_body_invalid")
+    assert (await client.get("/v1/sessions")).json()["items"] == []
+
+
 async def test_a_file_that_is_too_long_is_not_taken(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         host = await stack.enter_async_context(opened_host(tmp_path, daemon={"file_bytes": 100}))

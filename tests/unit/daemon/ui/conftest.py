@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from sandbox_skills.daemon.ui.dashboard import dashboard
+from sandbox_skills.daemon.ui.dashboard import add_dashboard
 from tests.daemon_host import opened_host
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Browser:
 @pytest.fixture
 async def host(tmp_path: Path) -> AsyncIterator[Host]:
     async with opened_host(tmp_path) as host:
-        host.app.mount("/ui", dashboard(host.daemon))
+        add_dashboard(host.app, host.daemon)
         yield host
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sandbox_skills.daemon.access.scopes import Scope
-from sandbox_skills.daemon.ui.dashboard import dashboard
+from sandbox_skills.daemon.ui.dashboard import add_dashboard
 from tests.daemon_host import opened_host
 from tests.unit.daemon.ui.conftest import new_browser
 
@@ -162,7 +162,7 @@ async def test_a_file_whose_form_is_not_ours_is_not_kept(host: Host, acme: Brows
 
 async def test_limits_are_the_tenant_s_over_the_server_s(tmp_path: Path) -> None:
     async with opened_host(tmp_path, artifacts={"max_bytes": 5 * 1024 * 1024, "max_count": 7}) as host:
-        host.app.mount("/ui", dashboard(host.daemon))
+        add_dashboard(host.app, host.daemon)
         async with new_browser(host) as browser:
             await browser.sign_in(await host.tenant("acme"))
             await host.tenant("own", limits={"artifact_count": 3})

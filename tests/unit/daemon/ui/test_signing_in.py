@@ -84,6 +84,14 @@ async def test_signing_in_leads_nowhere_else(host: Host) -> None:
         assert answer.headers["Location"] == "/ui/"
 
 
+@pytest.mark.parametrize("path", ["/", "/ui"])
+async def test_the_way_to_the_dashboard_leads_to_no_host_that_the_request_names(
+    browser: Browser, path: str
+) -> None:
+    answer = await browser.client.get(path, headers={"Host": "evil.test"})
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/ui/")
+
+
 async def test_a_form_of_another_browser_signs_nobody_in(host: Host, browser: Browser) -> None:
     await browser.look("/sign-in")
     foreign = browser.token
