@@ -110,7 +110,7 @@ class Toolbox:
     def approval(self, call: ToolCall, conversation: Conversation) -> bool:
         """Tells whether a person is to be asked first; what the policy refuses needs nobody's word. Blocking."""
         try:
-            subject = self._subject(self._owner(call.name, conversation), call, conversation)
+            _, subject = self._about(call, conversation)
         except ToolNotFoundError:
             return False
         return _asks(self._decision(subject, conversation), subject, conversation)
@@ -195,8 +195,8 @@ class Toolbox:
         toolset = self.toolsets[0]
         conversation = context.conversation
         try:
-            toolset = await to_thread.run_sync(self._owner, call.name, conversation)
-            subject = await to_thread.run_sync(self._subject, toolset, call, conversation)
+            # One visit to a thread for both: each is a hundredth of a short call.
+            toolset, subject = await to_thread.run_sync(self._about, call, conversation)
             decision = self._decision(subject, conversation)
             _admit(decision, subject, conversation, approved=approved)
             result = await toolset.call(call, context)
@@ -206,6 +206,10 @@ class Toolbox:
         if approved and decision.approval == "first_use":
             return replace(result, state_delta={**result.state_delta, approval_key(subject): "1"})
         return result
+
+    def _about(self, call: ToolCall, conversation: Conversation) -> tuple[Toolset, Subject]:
+        toolset = self._owner(call.name, conversation)
+        return toolset, self._subject(toolset, call, conversation)
 
     def _subject(self, toolset: Toolset, call: ToolCall, conversation: Conversation) -> Subject:
         """Returns what a call is about, with the skill's own name: a policy knows no other. Blocking."""
