@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 from fastapi import APIRouter
 from fastapi.routing import APIWebSocketRoute
@@ -28,8 +29,8 @@ pytestmark = pytest.mark.anyio
 OPEN = {("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/v1/openapi.json")}
 """What needs no key: what supervisors ask, and the document that everybody has with the package."""
 
-MOUNTED = {"/mcp", "/ui"}
-"""Applications of their own, each with its own test of who may use it."""
+MOUNTED = {"/mcp": "test_over_mcp_a_key_is_needed", "/ui": "tests/unit/daemon/ui/test_tenancy_pages.py"}
+"""Applications of their own, and what shows the same of them."""
 
 LISTS = {
     ("GET", "/v1/runs"),
@@ -230,3 +231,47 @@ async def test_each_scope_gives_what_it_is_for_and_no_more(host: Host, victim: O
     for pair, (status, text) in (await answers(host, victim, made.token)).items():
         expected = {200} if pair in OPEN | {("GET", "/v1/capabilities")} else {403}
         assert status in expected, (pair, status, text[:300])
+
+
+def rpc(method: str, **params: object) -> dict[str, object]:
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+
+
+async def test_over_mcp_a_key_is_needed_and_what_another_tenant_has_is_not_there(
+    host: Host, victim: Owned
+) -> None:
+    begin = rpc(
+        "initialize",
+        protocolVersion="2025-06-18",
+        capabilities={},
+        clientInfo={"name": "test", "version": "1"},
+    )
+    accept = {"accept": "application/json, text/event-stream"}
+    session = victim.values["session_id"]
+    read = rpc("resources/read", uri="artifact://secret.txt")
+    use = rpc("tools/call", name="load_skill", arguments={"skill": "secret"})
+    told: dict[str, list[str]] = {}
+    async with host.serving() as address, AsyncExitStack() as stack:
+        keys = {"victim": victim.key, "attacker": await host.tenant("attacker")}
+        for who, key in keys.items():
+            client = await stack.enter_async_context(host.client(key))
+            web = httpx.AsyncClient(base_url=f"http://{address}", headers={**client.headers, **accept})
+            await stack.enter_async_context(web)
+            begun = await web.post("/mcp", json=begin)
+            assert begun.status_code == 200, begun.text
+            web.headers["mcp-session-id"] = begun.headers["mcp-session-id"]
+            # Whoever knows the id of another's session has a name of its own with it, and no more.
+            web.headers["x-conversation"] = session
+            asked = (rpc("resources/list"), read, use)
+            told[who] = [(await web.post("/mcp", json=one)).text for one in asked]
+        for method in ("GET", "POST", "DELETE"):
+            for key_headers in ({}, {"authorization": "Bearer ssk_nonsense"}):
+                async with httpx.AsyncClient(base_url=f"http://{address}") as nobody:
+                    answer = await nobody.request(
+                        method, "/mcp", headers={**accept, **key_headers}, json=begin
+                    )
+                    assert answer.status_code == 401
+    assert '"result"' in told["victim"][1], told["victim"][1]
+    assert "secret.txt" not in told["attacker"][0]
+    assert "error" in told["attacker"][1]
+    assert victim.tenant not in "".join(told["attacker"])
