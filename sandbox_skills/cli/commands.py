@@ -138,7 +138,8 @@ def run(
         typer.Option(
             "--env",
             metavar="NAME|K=V",
-            help="A variable. A NAME alone is taken from yours, as a secret; can be repeated.",
+            help="A variable. A NAME alone is taken from yours, as a secret. With K=V the value is no secret: it is "
+            "on this host's list of processes while the command runs. Can be repeated.",
         ),
     ] = None,
     env_file: Annotated[
