@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from sandbox_skills.spec import LimitName
 
-RunnerStop = Literal["wall_time", "cpu_time", "output", "cancelled"]
-"""Why the runner itself may end a run; memory is the kernel's doing."""
+RunnerStop = Literal["wall_time", "cpu_time", "memory", "output", "cancelled"]
+"""Why the runner itself may end a run; memory is the kernel's doing, but for what that counts for nobody."""
 
 RUNNER_STOPS: tuple[RunnerStop, ...] = get_args(RunnerStop)
 
@@ -165,7 +165,7 @@ def _reports_out_of_cpu(facts: _Ended, limits: Limits) -> bool:
 def _counted(facts: _Ended, ending: Ending) -> frozenset[LimitName]:
     """What a counter or a signal of the kernel shows."""
     hits: dict[LimitName, bool] = {
-        "memory": bool(facts.oom_kills),
+        "memory": bool(facts.oom_kills) or ending == Stopped("memory"),
         "cpu_time": ending == Stopped("cpu_time"),
         "pids": bool(facts.pids_max),
         "file_size": facts.signal == SIGXFSZ,

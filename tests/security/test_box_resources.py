@@ -198,6 +198,29 @@ def filling_sockets_that_nobody_reads() -> None:
     time.sleep(60)
 
 
+def leaving_answers_of_the_kernel_unread() -> None:
+    import os
+    import socket
+    import struct
+    import time
+    from contextlib import suppress
+
+    get_link = struct.pack("IHHIIBxHiII", 32, 18, 1, 1, 0, 0, 0, 1, 0, 0)
+    for _ in range(4):
+        if not os.fork():
+            kept = []
+            with suppress(OSError):
+                while True:
+                    unread = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)
+                    kept.append(unread)
+                    unread.setblocking(False)
+                    with suppress(OSError):
+                        for _ in range(400):
+                            unread.sendto(get_link, (0, 0))
+            time.sleep(60)
+    time.sleep(60)
+
+
 def talking_over_both_kinds_of_sockets() -> list[int]:
     import socket
     import threading
@@ -409,6 +432,16 @@ async def test_buffers_of_sockets_are_of_the_boxs_memory(open_box: OpenBox, neig
         assert await neighbour.call(talking_over_both_kinds_of_sockets) == [4 * MIB, 60_000]
         await taken
         assert await box.call(talking_over_both_kinds_of_sockets) == [4 * MIB, 60_000]
+
+
+async def test_who_leaves_the_kernels_answers_unread_is_stopped_for_memory(open_box: OpenBox) -> None:
+    async with open_box() as box:
+        outcome = await box.run(
+            box.program(leaving_answers_of_the_kernel_unread), limits=Limits(wall_seconds=14)
+        )
+        assert outcome.ending == Stopped("memory")
+        assert outcome.limits_hit == {"memory"}
+        assert (await box.shell("cat /proc/net/netlink | wc -l; sleep 1.2")).ok
 
 
 async def test_inotify_that_one_box_takes_is_its_own(open_box: OpenBox, neighbour: Box) -> None:

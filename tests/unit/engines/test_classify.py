@@ -48,11 +48,11 @@ def test_a_signal_that_no_limit_explains_is_told(number: int) -> None:
     assert ended(exit=None, signal=number).ending == Signalled(number)
 
 
-@pytest.mark.parametrize("reason", ["wall_time", "cpu_time", "output", "cancelled"])
+@pytest.mark.parametrize("reason", ["wall_time", "cpu_time", "memory", "output", "cancelled"])
 def test_what_the_runner_stopped_is_stopped(reason: str) -> None:
     result = ended(exit=None, signal=9, stopped=reason)
     assert result.ending == Stopped(reason)  # type: ignore[arg-type]  # parametrized
-    assert result.limits_hit == ({"cpu_time"} if reason == "cpu_time" else frozenset())
+    assert result.limits_hit == {reason} & {"cpu_time", "memory"}
 
 
 def test_a_stop_before_anything_ended_needs_no_exit_code() -> None:
