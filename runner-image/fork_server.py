@@ -18,10 +18,10 @@ runs the program as `__main__`. Where that could be told in a way that matters, 
 names that are imported already, it executes a fresh interpreter in its own place.
 
 **What differs.** The order of sets, as the seed of hashes is the server's; modules that are imported already, which
-are not taken apart at the end; objects that `gc` does not list; one frame below `__main__`; a process that is older
-than its program, with another command line in `/proc`.
+are not taken apart at the end, nor hidden by a folder that a program puts first; objects that `gc` does not list; one
+frame below `__main__`; a process that is older than its program, with another command line in `/proc`.
 """
-# ruff: noqa: PTH100, PTH109, PTH113, PTH120, PTH123, PTH208  # pathlib is a module like those that it looks after
+# ruff: noqa: PTH100, PTH109, PTH110, PTH113, PTH120, PTH123, PTH208  # pathlib is a module like those that it looks after
 
 from __future__ import annotations
 
@@ -68,6 +68,9 @@ FORK_SECONDS = 0.1
 """How long a fork may take that takes 2 ms."""
 
 SIGKILL, SIGCONT = 9, 18
+SHIM = "/opt/sandbox-skills/handlers/python.pyc"
+"""What calls the handlers of tools."""
+
 PR_SET_DUMPABLE = 4
 
 PROTECTED, READY, FORK = b"protected", b"ready", b"fork"
@@ -320,11 +323,17 @@ class Order:
         sys.path[:0] = path_variable(self.env.get("PYTHONPATH", ""))
         sys.path[:] = dict.fromkeys(sys.path)
         first, sys.argv = first_path(self.argv)
-        if any(shadows(folder, self.names) for folder in (first, *sys.path[: self._own()])):
+        if any(
+            shadows(folder, self.names) for folder in (first, *self._handlers(), *sys.path[: self._own()])
+        ):
             raise ImportError("modules of the skill come first")
         sys.path.insert(0, first)
         open_streams()
         libc().prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+
+    def _handlers(self) -> list[str]:
+        """Returns where a handler finds its modules, which its shim puts in place of its own folder."""
+        return [os.path.dirname(self.argv[2])] if self.argv[1] == SHIM and len(self.argv) > 2 else []  # noqa: PLR2004
 
     def _own(self) -> int:
         """Returns how many folders come before Python's own."""
@@ -357,11 +366,20 @@ def first_path(argv: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def shadows(folder: str, names: frozenset[str]) -> bool:
-    """Whether a folder has something by a name that is imported already."""
+    """Whether a folder has a module of a name that is imported already; a folder without `__init__` is none."""
     try:
-        return not names.isdisjoint(entry.partition(".")[0] for entry in os.listdir(folder or "."))
+        found = [entry for entry in os.listdir(folder or ".") if entry.partition(".")[0] in names]
     except OSError:
         return False
+    return any(is_module(f"{folder or '.'}/{entry}") for entry in found)
+
+
+def is_module(path: str) -> bool:
+    """Whether something can be imported from there, by what it is called."""
+    from importlib.machinery import all_suffixes  # noqa: PLC0415  the runner has no need of it
+
+    suffixes = tuple(all_suffixes())
+    return path.endswith(suffixes) or any(os.path.exists(f"{path}/__init__{end}") for end in suffixes)
 
 
 def open_streams() -> None:

@@ -6,6 +6,7 @@ Each program below is run both ways in one box, and tells what it finds.
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
@@ -13,15 +14,18 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from sandbox_skills.spec import WORKSPACE, Command, Exited, Limits, SandboxSpec, Signalled, Stopped
+from sandbox_skills.workspace.handlers import handler_request
 from sandbox_skills.workspace.layout import run_environment
+from sandbox_skills.workspace.manager import RunRules, WorkspaceManager
 from tests.contract.engines import BOXES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
-    from pathlib import PurePosixPath
+    from pathlib import Path, PurePosixPath
 
     from sandbox_skills.engines.base import Engine, Sandbox
     from sandbox_skills.spec import Outcome
+    from sandbox_skills.workspace.staging import SkillStore
 
 pytestmark = pytest.mark.anyio
 
@@ -251,6 +255,9 @@ PROGRAMS = {
     "a folder that shadows": code(
         "import csv; print(csv.mine)", files={"lib/csv/__init__.py": "mine = 1"}, env={"PYTHONPATH": "/workspace/lib"}
     ),
+    "a folder of data by a known name": code(
+        "import html; print(html.__file__)", files={"lib/html/x.txt": ""}, env={"PYTHONPATH": "/workspace/lib"}
+    ),
     "a site of its own": code(
         "pass", files={"lib/sitecustomize.py": "print('site')"}, env={"PYTHONPATH": "/workspace/lib"}
     ),
@@ -286,6 +293,41 @@ async def test_it_is_a_fork(box: Box) -> None:
     await box.ready()
     assert (await box.run("python3", "-c", FORKED)).stdout == b"True\n"
     assert (await box.run("python3", "-c", FORKED, fork=False)).stdout == b"False\n"
+
+
+async def test_a_handler_of_a_session_is_a_fork(
+    engine: Engine, store: SkillStore, tmp_path: Path, anyio_backend: object
+) -> None:
+    (tmp_path / "SKILL.md").write_text("---\nname: skill\ndescription: d\n---\n", encoding="utf-8")
+    handler = "def handler(args):\n    import sys\n    print('stray')\n    return [args, 'argparse' in sys.modules]\n"
+    (tmp_path / "x.py").write_text(handler, encoding="utf-8")
+    manager = WorkspaceManager(engine, store, rules=RunRules(fork_python=True))
+    async with manager.session(tenant="t") as session, asyncio.timeout(15):
+        staged = await session.stage(tmp_path)
+        forked = False
+        while not forked:
+            result = await session.run(staged, handler_request("x.py", '{"a": 1}'))
+            assert result.outcome.ending == Exited(0), result.outcome
+            assert result.outcome.stderr == b"stray\n"
+            answer, forked = json.loads(result.outcome.stdout)
+            assert answer == {"a": 1}
+
+
+async def test_a_handler_finds_its_own_module_of_a_known_name(
+    engine: Engine, store: SkillStore, tmp_path: Path, anyio_backend: object
+) -> None:
+    (tmp_path / "SKILL.md").write_text("---\nname: skill\ndescription: d\n---\n", encoding="utf-8")
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "csv.py").write_text("mine = 1\n", encoding="utf-8")
+    handler = "import csv\ndef handler(args):\n    return csv.mine\n"
+    (tmp_path / "scripts" / "x.py").write_text(handler, encoding="utf-8")
+    manager = WorkspaceManager(engine, store, rules=RunRules(fork_python=True))
+    async with manager.session(tenant="t") as session:
+        staged = await session.stage(tmp_path)
+        for _ in range(3):
+            result = await session.run(staged, handler_request("scripts/x.py", "{}"))
+            assert (result.outcome.ending, result.outcome.stdout) == (Exited(0), b"1"), result.outcome
+            await Box(session.sandbox).ready()
 
 
 async def test_what_is_random_differs(box: Box) -> None:

@@ -86,6 +86,16 @@ async def test_host_folders_are_those_of_the_settings(tmp_path: Path, skill: Pat
     assert [row.name for row in result.staged_inputs] == ["work/inputs/SKILL.md"]
 
 
+@pytest.mark.parametrize("chosen", [False, True])
+async def test_python_is_forked_where_the_settings_say_so(
+    tmp_path: Path, skill: Path, *, chosen: bool
+) -> None:
+    async with opened(wired(tmp_path, python__fork_server=chosen)) as live:
+        staged = await live.manager.stage(skill, tenant="t")
+        ready = await live.manager.prepare(staged, TRUE, tenant="t")
+    assert ready.command.fork is chosen
+
+
 async def test_limits_of_inputs_and_times_are_those_of_the_settings(tmp_path: Path, skill: Path) -> None:
     settings = wired(tmp_path, inputs__max_files=1, run__wall_seconds=0.1, run__wall_ceiling_seconds=0.2)
     two = tuple(InputRef("skill://skill/SKILL.md", f"work/{name}") for name in "ab")

@@ -55,11 +55,22 @@ def test_options_before_a_program_only_a_start_can_apply(
 
 
 @pytest.mark.parametrize(
-    ("name", "found"), [("json.py", True), ("json", True), ("json.cpython-313.so", True), ("jsonx.py", False)]
+    ("name", "found"),
+    [
+        ("json.py", True),
+        ("json.pyc", True),
+        ("json.cpython-313-x86_64-linux-gnu.so", True),
+        ("json/__init__.py", True),
+        ("json/data.json", False),
+        ("json", False),
+        ("json.txt", False),
+        ("jsonx.py", False),
+    ],
 )
 def test_a_module_of_a_known_name_is_found(
     fork_server_module: ModuleType, tmp_path: Path, name: str, *, found: bool
 ) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).touch()
     assert fork_server_module.shadows(str(tmp_path), frozenset({"json"})) is found
 
