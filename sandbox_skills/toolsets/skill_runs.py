@@ -230,6 +230,10 @@ class SkillRuns:
                 self._emptied.add((tenant, name))
             return session
 
+    def emptied(self, conversation: Conversation) -> None:
+        """Says that an earlier program had the conversation's workspace: the next run's result tells that it is new."""
+        self._emptied.add((conversation.tenant, workspace_name(conversation)))
+
     async def workspaces(self, conversation: Conversation) -> list[LiveSession]:
         """Returns the workspaces of a conversation that live; makes none."""
         name = workspace_name(conversation)

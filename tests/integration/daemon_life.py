@@ -34,6 +34,7 @@ from sandbox_skills.daemon.truth.run import Finished, IdempotencyKey, NewEvent, 
 from sandbox_skills.daemon.truth.sessions import Sessions
 from sandbox_skills.daemon.truth.skills import NewVersion, SkillQuota, add_version, delete_version
 from sandbox_skills.daemon.truth.tenants import Tenants
+from sandbox_skills.daemon.truth.tool_conversations import ToolConversations
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -75,6 +76,7 @@ class Life:
         await self._govern(tenant)
         await self._skills(tenant)
         await self._agents(tenant)
+        await self._tools(tenant)
         await self._work(tenant)
         await self._sessions(tenant)
         await self._end(tenant)
@@ -107,6 +109,9 @@ class Life:
         await self.queue.cancel(accepted.run.id, tenant_id=tenant.id)
         self.tell("agent", id=made.id)
         await agents.say(made.id, "more")
+
+    async def _tools(self, tenant: Tenant) -> None:
+        await ToolConversations(self.database, NODE.id).taken("mine", "tools-1", tenant_id=tenant.id)
 
     async def _submit(self, tenant: Tenant, key: str) -> str:
         new = NewRun(tenant.id, {"argv": [key]}, idempotency=IdempotencyKey(key, "body"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import secrets
 from collections import OrderedDict
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from sandbox_skills.catalog.manifest_json import JsonObject
     from sandbox_skills.daemon.service.kept_skills import KeptSkills
     from sandbox_skills.daemon.truth.tenants import Tenant, Tenants
+    from sandbox_skills.daemon.truth.tool_conversations import ToolConversations
     from sandbox_skills.toolsets.wire_formats import WireFormat
     from sandbox_skills.wiring import Live
 
@@ -72,12 +72,20 @@ class ToolService:
     """The tools of all tenants. To be closed when no call is under way."""
 
     def __init__(
-        self, live: Live, kept: KeptSkills, tenants: Tenants, sessions: KnownSessions, *, slots: int
+        self,
+        live: Live,
+        kept: KeptSkills,
+        tenants: Tenants,
+        sessions: KnownSessions,
+        names: ToolConversations,
+        *,
+        slots: int,
     ) -> None:
         self._live = live
         self._kept = kept
         self._tenants = tenants
         self._sessions = sessions
+        self._names = names
         self._slots = asyncio.Semaphore(slots)
         self._known: dict[str, _Known] = {}
         self._outdated: list[TenantTools] = []
@@ -108,7 +116,7 @@ class ToolService:
         Calls that name one session share its files and what was loaded; without one they get a new session.
         `approved` holds the ids of calls that a person has allowed. Raises as `offer`.
         """
-        session_id = session_id or secrets.token_hex(16)
+        session_id = session_id or self._names.new_name()
         await self.wake(session_id, tenant=tenant)
         provider = await self._provider(session_id, toolsets, tenant=tenant)
         return Answers(session_id, await provider.handle_tool_calls(calls, wire_format, approved=approved))
@@ -120,6 +128,11 @@ class ToolService:
         """
         if is_id(session_id):
             await self._sessions.opened(session_id, tenant=tenant)
+
+    async def take_over(self, name: str, conversation: Conversation) -> None:
+        """Lets the next run tell that files of earlier calls are gone, where an earlier server had the workspace."""
+        if await self._names.taken(name, conversation.id, tenant_id=conversation.tenant):
+            (await self.tools_of(conversation.tenant)).runs.emptied(conversation)
 
     async def tools_of(self, tenant_id: str) -> TenantTools:
         """Returns a tenant's tools, made anew where an admin has changed the tenant."""
@@ -164,7 +177,11 @@ class ToolService:
         if is_id(session_id):
             await self._sessions.check(session_id, tenant=tenant)
         key = (tenant, session_id)
-        known = self._conversations.get(key) or Conversation(conversation_id(session_id), tenant)
+        known = self._conversations.get(key)
+        if known is None:
+            known = Conversation(conversation_id(session_id), tenant)
+            if session_id and not is_id(session_id):
+                await self.take_over(session_id, known)
         if session_id:
             self._conversations[key] = known
             self._conversations.move_to_end(key)

@@ -31,6 +31,7 @@ class Change(StrEnum):
     SKILL_DELETE = "skill.delete"
     AGENT_CREATE = "agent.create"
     AGENT_UPDATE = "agent.update"
+    TOOL_CONVERSATION = "tool.conversation"
     NODE_HEARTBEAT = "node.heartbeat"
     NODE_DRAIN = "node.drain"
     NODE_LEAVE = "node.leave"

@@ -13,7 +13,14 @@ from sqlalchemy import CursorResult, delete, exists, select, update
 from sandbox_skills.daemon.truth.changes import Change
 from sandbox_skills.daemon.truth.run import RunState
 from sandbox_skills.daemon.truth.sessions import SessionState
-from sandbox_skills.daemon.truth.tables import AgentRow, EventRow, IdempotencyRow, RunRow, SessionRow
+from sandbox_skills.daemon.truth.tables import (
+    AgentRow,
+    EventRow,
+    IdempotencyRow,
+    RunRow,
+    SessionRow,
+    ToolConversationRow,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +57,7 @@ class RecordsRemoved:
     sessions: int = 0
     idempotency_keys: int = 0
     agents: int = 0
+    conversations: int = 0
 
 
 class Records:
@@ -67,6 +75,7 @@ class Records:
             sessions=await self._all(lambda session: _sessions(session, before=now - ages.sessions)),
             idempotency_keys=await self._all(lambda session: _keys(session, before=now)),
             agents=await self._all(lambda session: _agents(session, before=now - ages.runs)),
+            conversations=await self._all(lambda session: _conversations(session, before=now - ages.runs)),
         )
 
     async def _all(self, step: Callable[[Session], int]) -> int:
@@ -82,6 +91,15 @@ class Records:
 def _agents(session: Session, *, before: float) -> int:
     ids = session.scalars(select(AgentRow.id).where(AgentRow.updated_at < before).limit(BATCH)).all()
     return _removed(session, delete(AgentRow).where(AgentRow.id.in_(ids)))
+
+
+def _conversations(session: Session, *, before: float) -> int:
+    old = select(ToolConversationRow.tenant_id, ToolConversationRow.id)
+    rows = session.execute(old.where(ToolConversationRow.used_at < before).limit(BATCH)).all()
+    for tenant_id, conversation_id in rows:
+        named = (ToolConversationRow.tenant_id == tenant_id, ToolConversationRow.id == conversation_id)
+        session.execute(delete(ToolConversationRow).where(*named))
+    return len(rows)
 
 
 def _runs(session: Session, *, before: float) -> int:

@@ -232,3 +232,14 @@ TENANT, KEY, SESSION, RUN, EVENT, NODE = (
     for row in (TenantRow, KeyRow, SessionRow, RunRow, EventRow, NodeRow)
 )
 """The tables themselves, for statements of the way that every run goes: past the ORM they cost a fifth."""
+
+
+class ToolConversationRow(Table):
+    """A conversation whose workspace goes by a name of its client's, and the node that had it last."""
+
+    __tablename__ = "tool_conversation"
+
+    tenant_id: Mapped[str] = mapped_column(ForeignKey("tenant.id"), primary_key=True)
+    id: Mapped[str] = mapped_column(primary_key=True)
+    node: Mapped[str]
+    used_at: Mapped[float] = mapped_column(index=True)

@@ -70,6 +70,8 @@ class AgentWork:
             state = RunState(Conversation(talk, agent.tenant_id))
         else:
             state = RunState.loads(agent.conversation)
+        if not session_id:
+            await self.tools.take_over("", state.conversation)
         words = {word.call_id: word for word in agent.words}
         what = agent.input if agent.input is not None else _decisions(agent)
 

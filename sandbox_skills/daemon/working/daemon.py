@@ -45,6 +45,7 @@ from sandbox_skills.daemon.truth.run import RunKind
 from sandbox_skills.daemon.truth.runs import Runs
 from sandbox_skills.daemon.truth.sessions import Sessions
 from sandbox_skills.daemon.truth.tenants import Tenants
+from sandbox_skills.daemon.truth.tool_conversations import ToolConversations
 from sandbox_skills.daemon.working.agent_events import AgentEvents
 from sandbox_skills.daemon.working.agent_work import AgentWork
 from sandbox_skills.daemon.working.endings import interrupted
@@ -254,7 +255,8 @@ def _daemon(settings: Settings, live: Live, database: Database, quotas: TenantQu
     sessions = SessionService(
         Sessions(database), tenants, live.sessions, node=node.id, folder=settings.data_dir / "sessions"
     )
-    tools = ToolService(live, kept, tenants, sessions, slots=settings.daemon.slots)
+    names = ToolConversations(database, node.id)
+    tools = ToolService(live, kept, tenants, sessions, names, slots=settings.daemon.slots)
     conversations, lease_seconds = Agents(database), settings.daemon.lease_seconds
     asked = AgentModels(settings.model, settings.daemon.agent_models)
     metrics = Metrics()

@@ -19,6 +19,7 @@ from sandbox_skills.daemon.service.tools import ToolService, conversation_id
 from sandbox_skills.daemon.truth.database import opened_database
 from sandbox_skills.daemon.truth.ids import new_id
 from sandbox_skills.daemon.truth.tenants import Tenants
+from sandbox_skills.daemon.truth.tool_conversations import ToolConversations
 from sandbox_skills.errors import SettingsError
 from sandbox_skills.install.received import ReceivedFile
 from sandbox_skills.settings import Settings
@@ -97,7 +98,7 @@ async def opened_world(tmp_path: Path, **given: Any) -> AsyncGenerator[World]:  
     async with opened(settings) as live, opened_database(tmp_path / "daemon.db") as database:
         tenants, sessions = Tenants(database), Sessions()
         kept = KeptSkills(database, SkillFolders(tmp_path / "tenants"), ServerSkills(catalog(settings)))
-        tools = ToolService(live, kept, tenants, sessions, slots=4)
+        tools = ToolService(live, kept, tenants, sessions, ToolConversations(database, new_id()), slots=4)
         ids = [(await tenants.create(name, actor="test")).id for name in ("a", "b")]
         yield World(SkillService(database, kept), tools, tenants, sessions, *ids)
         await tools.aclose()

@@ -12,6 +12,7 @@ import pytest
 from sandbox_skills.daemon.truth.agents import Beginning, LegRequest
 from sandbox_skills.daemon.truth.ids import new_id
 from sandbox_skills.daemon.truth.run import NewRun, RunKind, restarted
+from sandbox_skills.toolsets.skill_runs import EMPTIED
 from tests.daemon_host import opened_host
 from tests.model_server import ModelServer, Raw, Say, call, refusal, text
 
@@ -264,6 +265,30 @@ async def test_what_a_server_could_not_wait_for_is_no_cancel_and_goes_on_at_the_
         await followed(client, run_id)
         run = await told(client, run_id)
         assert (run["state"], run["text"], run["error"]) == ("finished", "Here I am.", None)
+
+
+async def test_a_model_is_told_that_its_files_went_with_the_server_before(
+    tmp_path: Path, model: ModelServer
+) -> None:
+    def run_call(number: int) -> dict[str, Any]:
+        return call("skill_run", {"skill": "greeter", "command": "true"}, f"r{number}")
+
+    load = call("skill_load", {"skill": "greeter"}, "l1")
+    model.script(Say([load]), Say([run_call(1)]), Say([run_call(2)]), Say([text("Done.")]))
+    async with opened(tmp_path, model) as host:
+        key = await host.tenant("acme")
+        async with host.client(key) as client:
+            run_id = await began(client, toolset="workspace")
+            await followed(client, run_id)
+    assert EMPTIED not in json.dumps(model.bodies[-1])
+    model.script(Say([run_call(3)]), Say([text("Again.")]))
+    async with opened(tmp_path, model) as host, host.client(key) as client:
+        await client.post(f"/v1/agents/runs/{run_id}/resume", json={"input": "Once more."})
+        await followed(client, run_id)
+        assert (await told(client, run_id))["text"] == "Again."
+    outputs = {one["call_id"]: one for one in model.bodies[-1]["input"] if "output" in one}
+    assert EMPTIED in json.dumps(outputs["r3"])
+    assert EMPTIED not in json.dumps(outputs["r2"])
 
 
 async def test_nobody_sees_or_touches_another_tenant_s(tmp_path: Path, model: ModelServer) -> None:

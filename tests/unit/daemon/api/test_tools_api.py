@@ -12,6 +12,7 @@ from mcp import Client, types
 from mcp.client.streamable_http import streamable_http_client
 
 from sandbox_skills.daemon.access.scopes import Scope
+from sandbox_skills.toolsets.skill_runs import EMPTIED as GONE
 from tests.daemon_host import opened_host
 from tests.http_server import serving
 
@@ -121,6 +122,32 @@ async def test_an_mcp_client_sees_its_tenant_s_skills_and_no_other_s(host: Host,
                 assert ("Add them up." in block.text) is bool(names)
                 found = (await mcp.list_resources()).resources
                 assert any("sums" in str(one.uri) for one in found) is bool(names)
+
+
+async def ran(client: httpx.AsyncClient, session_id: str | None = None) -> tuple[str, str]:
+    """Runs a command in a conversation's workspace; returns the conversation and what the model is told."""
+    call = {"name": "workspace_exec", "arguments": {"command": "true"}}
+    body = {"format": "mcp", "toolset": "workspace", "session_id": session_id, "call": call}
+    answer = await client.post("/v1/tool-calls", json=body)
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["session_id"]), answer.text
+
+
+async def test_files_that_went_with_an_earlier_server_are_told_once(tmp_path: Path) -> None:
+    async with opened_host(tmp_path) as host:
+        key = await host.tenant("acme")
+        async with host.client(key) as client:
+            _, first = await ran(client, "mine")
+            made, _ = await ran(client)
+            assert GONE not in first + (await ran(client, "mine"))[1]
+    async with opened_host(tmp_path) as host, host.client(key) as client:
+        for name in ("mine", made):
+            assert GONE in (await ran(client, name))[1]
+            assert GONE not in (await ran(client, name))[1]
+        assert GONE not in (await ran(client, "new"))[1]
+        assert GONE not in (await ran(client))[1]
+        async with host.client(await host.tenant("other")) as other:
+            assert GONE not in (await ran(other, "mine"))[1]
 
 
 BEGIN = {

@@ -17,6 +17,7 @@ from sandbox_skills.daemon.truth.retention import BATCH, RecordAges, Records, Re
 from sandbox_skills.daemon.truth.run import IdempotencyKey, NewRun, RunKind
 from sandbox_skills.daemon.truth.runs import Runs
 from sandbox_skills.daemon.truth.sessions import Sessions
+from sandbox_skills.daemon.truth.tool_conversations import ToolConversations
 
 if TYPE_CHECKING:
     from sandbox_skills.daemon.truth.agents import Agent
@@ -94,6 +95,21 @@ async def test_a_conversation_goes_when_nothing_of_it_changed_for_long(
     assert [one.id for one in await agents.list(tenant_id=tenant.id, before=None, limit=9)] == [young.id]
     with pytest.raises(AgentRunNotFoundError):
         await agents.get(old.id)
+
+
+async def test_a_conversation_of_tools_goes_when_no_server_took_it_for_long(
+    database: Database, tenant: Tenant, clock: Clock
+) -> None:
+    first, second = (ToolConversations(database, node) for node in ("one", "two"))
+    for name in ("old", "young"):
+        assert not await first.taken(name, name, tenant_id=tenant.id)
+    clock.now += 99
+    assert await second.taken("young", "young", tenant_id=tenant.id)
+    assert not await second.taken("young", "young", tenant_id=tenant.id)
+    clock.now += 2
+    assert await Records(database).retain(AGES) == RecordsRemoved(conversations=1)
+    assert not await second.taken("old", "old", tenant_id=tenant.id)
+    assert await first.taken("young", "young", tenant_id=tenant.id)
 
 
 async def test_keys_go_when_their_time_is_over(database: Database, tenant: Tenant, clock: Clock) -> None:
