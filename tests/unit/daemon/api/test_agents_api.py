@@ -281,7 +281,8 @@ async def test_a_model_is_told_that_its_files_went_with_the_server_before(
             run_id = await began(client, toolset="workspace")
             await followed(client, run_id)
     assert EMPTIED not in json.dumps(model.bodies[-1])
-    model.script(Say([run_call(3)]), Say([text("Again.")]))
+    load_again = call("skill_load", {"skill": "greeter"}, "l2")
+    model.script(Say([load_again]), Say([run_call(3)]), Say([text("Again.")]))
     async with opened(tmp_path, model) as host, host.client(key) as client:
         await client.post(f"/v1/agents/runs/{run_id}/resume", json={"input": "Once more."})
         await followed(client, run_id)

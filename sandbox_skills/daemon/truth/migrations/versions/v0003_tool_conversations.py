@@ -8,6 +8,8 @@ from alembic import op
 revision = "0003"
 down_revision = "0002"
 
+_SECONDS: sa.Double[float] = sa.Double()
+
 
 def upgrade() -> None:
     """Makes the table."""
@@ -16,7 +18,7 @@ def upgrade() -> None:
         sa.Column("tenant_id", sa.String(), nullable=False),
         sa.Column("id", sa.String(), nullable=False),
         sa.Column("node", sa.String(), nullable=False),
-        sa.Column("used_at", sa.Double(), nullable=False),
+        sa.Column("used_at", _SECONDS, nullable=False),
         sa.ForeignKeyConstraint(["tenant_id"], ["tenant.id"]),
         sa.PrimaryKeyConstraint("tenant_id", "id"),
     )
