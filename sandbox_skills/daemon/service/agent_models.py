@@ -32,9 +32,8 @@ class AgentModels:
         allowed = self.allowed(limits)
         if name and not any(fnmatchcase(name, one) for one in allowed):
             told = f"it may be {', '.join(allowed)}" if allowed else "leave it out"
-            raise PolicyError(
-                f"you may not ask the model {name[:80]!r}", hint=f"{told}; or ask an admin for it"
-            )
+            more = "an admin allows more by daemon.agent_models, or by the tenant's limits"
+            raise PolicyError(f"you may not ask the model {name[:80]!r}", hint=f"{told}; {more}")
         ceiling, usual = limits.agents, self.settings
         chosen = usual.model_copy(
             update={
