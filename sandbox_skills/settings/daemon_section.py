@@ -21,6 +21,7 @@ class DaemonSettings(Section):
     agent_slots: Annotated[int, Field(ge=1, le=256)] = 16
     agent_models: tuple[str, ...] = ()
     pool_size: Annotated[int, Field(ge=0, le=64)] = 2
+    durable: bool = False
     queue_runs: Count = 10_000
     lease_seconds: Seconds = 30.0
     drain_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 30.0

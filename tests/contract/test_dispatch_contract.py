@@ -228,6 +228,40 @@ class TestClaim:
         mine = await queued(dispatch, tenant)
         assert [lease.run.id for lease in await waiting] == [mine.id]
 
+    async def test_one_who_waits_gets_what_an_end_makes_room_for(self, dispatch: Dispatch) -> None:
+        narrow = await dispatch.new_tenant("narrow", concurrency=1)
+        first, second = await queued(dispatch, narrow), await queued(dispatch, narrow)
+        (lease,) = await dispatch.queue.claim(NODE, slots=8)
+        waiting = asyncio.ensure_future(dispatch.queue.claim(NODE, slots=7, wait_seconds=LONG_ENOUGH))
+        await asyncio.sleep(0.01)
+        assert lease.run.id == first.id
+        await lease.complete(DONE)
+        assert [one.run.id for one in await waiting] == [second.id]
+
+    async def test_one_who_waits_gets_what_came_between(self, dispatch: Dispatch, tenant: str) -> None:
+        assert await claimed(dispatch) == []
+        mine = await queued(dispatch, tenant)
+        leases = await dispatch.queue.claim(NODE, slots=1, wait_seconds=LONG_ENOUGH)
+        assert [lease.run.id for lease in leases] == [mine.id]
+
+    async def test_one_who_waits_gets_what_was_given_back(self, dispatch: Dispatch, tenant: str) -> None:
+        lease = await leased(dispatch, tenant)
+        waiting = asyncio.ensure_future(dispatch.queue.claim(OTHER, slots=1, wait_seconds=LONG_ENOUGH))
+        await asyncio.sleep(0.01)
+        await lease.release()
+        assert [one.run.id for one in await waiting] == [lease.run.id]
+
+    async def test_a_cancelled_look_leaves_a_run_to_the_next(self, dispatch: Dispatch, tenant: str) -> None:
+        for steps in range(6):
+            looking = asyncio.ensure_future(dispatch.queue.claim(NODE, slots=1))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+        mine = await queued(dispatch, tenant)
+        leases = await dispatch.queue.claim(NODE, slots=1, wait_seconds=LONG_ENOUGH)
+        assert [lease.run.id for lease in leases] == [mine.id]
+
     async def test_a_wait_ends_without_a_run(self, dispatch: Dispatch) -> None:
         assert await dispatch.queue.claim(NODE, slots=1, wait_seconds=0.01) == ()
 
@@ -250,6 +284,32 @@ class TestLease:
         last = (await dispatch.events.read(done.id))[-1]
         assert (last.kind, last.data) == ("finished", {"outcome": DONE.outcome, "limits_hit": ["stdout"]})
         assert last.seq == done.event_last
+
+    async def test_the_last_events_come_with_the_outcome(self, dispatch: Dispatch, tenant: str) -> None:
+        lease = await leased(dispatch, tenant)
+        done = await lease.complete(DONE, events=[NewEvent("output", {"text": text}) for text in "ab"])
+        events = await dispatch.events.read(done.id, after=2)
+        assert [(event.seq, event.kind) for event in events] == [
+            (3, "output"),
+            (4, "output"),
+            (5, "finished"),
+        ]
+        assert done.event_last == 5
+
+    async def test_there_is_room_for_the_last_events(self, dispatch: Dispatch, tenant: str) -> None:
+        lease = await leased(dispatch, tenant)
+        done = await lease.complete(DONE, events=[NewEvent("output", {"text": "x" * 1500})] * 2)
+        assert [event.kind for event in await dispatch.events.read(done.id, after=done.event_last - 1)] == [
+            "finished"
+        ]
+        with pytest.raises(EventsLostError):
+            await dispatch.events.read(done.id)
+
+    async def test_what_is_told_of_an_end_is_what_is_kept(self, dispatch: Dispatch, tenant: str) -> None:
+        lease = await leased(dispatch, tenant)
+        await dispatch.queue.cancel(lease.run.id, tenant_id=tenant)
+        done = await lease.complete(DONE)
+        assert await dispatch.queue.cancel(lease.run.id, tenant_id=tenant) == done
 
     async def test_an_outcome_is_written_once(self, dispatch: Dispatch, tenant: str) -> None:
         lease = await leased(dispatch, tenant)

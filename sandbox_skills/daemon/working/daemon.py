@@ -196,7 +196,7 @@ async def opened_daemon(settings: Settings) -> AsyncGenerator[Daemon]:
     with sole_daemon(chosen.data_dir):
         quotas = TenantQuotas(chosen.artifact_quota())
         async with (
-            opened_database(chosen.data_dir / DATABASE_FILE) as database,
+            opened_database(chosen.data_dir / DATABASE_FILE, durable=chosen.daemon.durable) as database,
             opened(chosen, quota_of=quotas.of) as live,
         ):
             for tenant in await Tenants(database).list():

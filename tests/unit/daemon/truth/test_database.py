@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import create_engine, select, text, update
+from sqlalchemy import bindparam, create_engine, select, text, update
 
 from sandbox_skills.daemon.errors import DatabaseError
 from sandbox_skills.daemon.truth.changes import Boundary, Change
@@ -102,6 +102,40 @@ async def test_a_cancel_leaves_a_change_whole_or_undone_and_the_database_usable(
 async def test_a_row_that_refers_to_nothing_is_refused(tmp_path: Path) -> None:
     async with opened_database(tmp_path / "d.db") as database:
         assert await database.read(lambda session: session.scalar(text("PRAGMA foreign_keys"))) == 1
+
+
+@pytest.mark.parametrize(("durable", "level"), [(False, 1), (True, 2)])
+async def test_each_change_waits_for_the_disk_where_it_is_to_outlive_a_power_cut(
+    tmp_path: Path, *, durable: bool, level: int
+) -> None:
+    async with opened_database(tmp_path / "d.db", durable=durable) as database:
+        told = await database.write(
+            Change.TENANT_UPDATE, lambda session: session.scalar(text("PRAGMA synchronous"))
+        )
+    assert told == level
+
+
+async def test_a_thread_goes_on_after_a_fault_of_the_driver(tmp_path: Path) -> None:
+    async with opened_database(tmp_path / "d.db") as database:
+        with pytest.raises(DatabaseError, match="no such table"):
+            await database.write(Change.TENANT_UPDATE, lambda session: session.execute(text("drop table x")))
+        with pytest.raises(DatabaseError, match="no such table"):
+            database.look(text("select * from x"))
+        await database.write(Change.TENANT_CREATE, add_tenant)
+        assert await database.read(count) == 1
+
+
+async def test_a_look_sees_what_was_written_a_moment_ago(tmp_path: Path) -> None:
+    statement = select(TenantRow.turn).where(TenantRow.id == bindparam("tenant"))
+    async with opened_database(tmp_path / "d.db") as database:
+        assert database.look(statement, tenant="1") is None
+        await database.write(Change.TENANT_CREATE, add_tenant)
+        for number in range(3):
+            await database.write(
+                Change.TENANT_UPDATE,
+                lambda session, turn=number: session.execute(update(TenantRow).values(turn=turn)),
+            )
+            assert database.look(statement, tenant="1") == (number,)
 
 
 async def test_a_file_that_is_no_database_is_told_with_its_path(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from sqlalchemy import text
 
 from sandbox_skills.daemon.dispatch.base import Node
 from sandbox_skills.daemon.dispatch.bell import Bell
@@ -93,3 +94,11 @@ async def test_what_a_tenant_may_keep_holds_for_its_runs(tmp_path: Path) -> None
         (acme,) = await host.daemon.tenants.list()
         with pytest.raises(QuotaError):
             await host.daemon.live.artifacts.save("x", b"1", tenant=acme.id)
+
+
+@pytest.mark.parametrize(("given", "level"), [({}, 1), ({"daemon": {"durable": True}}, 2)])
+async def test_the_settings_say_whether_a_change_waits_for_the_disk(
+    tmp_path: Path, given: dict[str, object], level: int
+) -> None:
+    async with opened_host(tmp_path, **given) as host:
+        assert host.daemon.database.look(text("PRAGMA synchronous")) == (level,)
