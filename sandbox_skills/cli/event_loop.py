@@ -10,6 +10,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sandbox_skills.cli.signals import StoppedBySignalError, leave_at_next_signal, signals_handled
+from sandbox_skills.cli.start import imported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
@@ -26,6 +27,7 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
 
     It cleans up for as long as the Docker daemon may take. A second signal ends the process instead.
     """
+    imported()
     return asyncio.run(_until_signal(work))
 
 

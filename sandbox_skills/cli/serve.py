@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from sandbox_skills.cli.start import imported
 from sandbox_skills.cli.terminal import err, print_json
 from sandbox_skills.errors import SettingsError
 
@@ -60,6 +61,7 @@ def serve(options: GlobalOptions, wanted: ServeOptions) -> int:
             err.print(f"the first admin key, shown this once: {key}")
         err.print(f"serving at {address}")
 
+    imported()
     # A run takes a fifth less processor time of this process than on asyncio's own loop (measured).
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(work(settings, announce))
