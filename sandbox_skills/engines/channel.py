@@ -71,6 +71,8 @@ class StreamProtocol(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end(f"the channel broke: {exc}" if exc else "the channel was closed")
+        # Whoever consumes refers back to this: each box that had gone kept two until garbage was collected.
+        self._view = memoryview(b"")
 
     def pause_writing(self) -> None:
         self._writable.clear()
