@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import stat
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import bindparam, create_engine, select, text, update
+from sqlalchemy.orm import Session
 
 from sandbox_skills.daemon.errors import DatabaseError
 from sandbox_skills.daemon.truth.changes import Boundary, Change
@@ -16,8 +18,6 @@ from sandbox_skills.daemon.truth.tables import Table, TenantRow
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from sqlalchemy.orm import Session
 
 
 pytestmark = pytest.mark.anyio
@@ -131,10 +131,8 @@ async def test_a_look_sees_what_was_written_a_moment_ago(tmp_path: Path) -> None
         assert database.look(statement, tenant="1") is None
         await database.write(Change.TENANT_CREATE, add_tenant)
         for number in range(3):
-            await database.write(
-                Change.TENANT_UPDATE,
-                lambda session, turn=number: session.execute(update(TenantRow).values(turn=turn)),
-            )
+            changed = update(TenantRow).values(turn=number)
+            await database.write(Change.TENANT_UPDATE, partial(Session.execute, statement=changed))
             assert database.look(statement, tenant="1") == (number,)
 
 
