@@ -161,7 +161,7 @@ class SessionSettings(Section):
     idle_seconds: Seconds = _SESSION.idle_seconds
     max_age_seconds: Seconds = _SESSION.max_age_seconds
     concurrency: Literal["serialise", "refuse", "parallel"] = _SESSION.concurrency
-    concurrent_runs: Annotated[int, Field(ge=1, le=16)] = 1
+    concurrent_runs: Annotated[int, Field(ge=1, le=16)] = _SESSION.concurrent_runs
     max_per_tenant: Count = _SESSION.max_per_tenant
     snapshot_files: Count = _SESSION.snapshot.files
     snapshot_bytes: Size = _SESSION.snapshot.bytes
@@ -296,6 +296,7 @@ class Settings(BaseSettings):
             idle_seconds=chosen.idle_seconds,
             max_age_seconds=chosen.max_age_seconds,
             concurrency=chosen.concurrency,
+            concurrent_runs=chosen.concurrent_runs,
             max_per_tenant=chosen.max_per_tenant,
             snapshot=SnapshotLimits(chosen.snapshot_files, chosen.snapshot_bytes),
             kept_bytes=chosen.kept_bytes,

@@ -32,13 +32,15 @@ class SnapshotLimits:
 class SessionPolicy:
     """How long sessions last, in seconds, and what one takes at a time.
 
-    `serialise` lets a second run wait for its turn, `refuse` answers SessionBusyError. `parallel` runs both, as far
-    as the engine lets a box have several. Nothing waits for the end of an interactive program.
+    `serialise` lets a second run wait for its turn, `refuse` answers SessionBusyError. `parallel` runs as many at once
+    as `concurrent_runs`, which the engine must allow, and lets others wait. Nothing waits for the end of an interactive
+    program.
     """
 
     idle_seconds: float = 900.0  # a conversation that pauses longer has usually ended
     max_age_seconds: float = 3600.0  # a working hour; what is to last longer goes on from a snapshot
     concurrency: Literal["serialise", "refuse", "parallel"] = "serialise"
+    concurrent_runs: int = 1  # programs at once share the limits of their box
     max_per_tenant: int = 16  # each holds a box: 8 GiB of memory at the usual limit
     snapshot: SnapshotLimits = field(default_factory=SnapshotLimits)
     kept_bytes: int = (

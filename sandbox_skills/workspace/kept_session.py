@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -16,6 +16,7 @@ from sandbox_skills.errors import (
     SessionExpiredError,
     SessionLostError,
 )
+from sandbox_skills.workspace.run_slots import RunSlots
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
@@ -76,6 +77,7 @@ class KeptSession:
         self._changed = asyncio.Event()
         self._gone = asyncio.Event()
         self._lock = asyncio.Lock()
+        self._slots = RunSlots(policy.concurrent_runs)
         self._joining = 0
         self._users = 0
         self._running = 0
@@ -241,9 +243,9 @@ class KeptSession:
 
     @asynccontextmanager
     async def turn(self, session: Session) -> AsyncGenerator[None]:
-        """Gives the session to one run at a time; raises why it cannot be used."""
+        """Gives the session to one run at a time, or to so many as run in parallel; raises why it cannot be used."""
         self._check_free(session)
-        async with self._alone(session):
+        async with self._alone(session, interactive=False):
             self._running += 1
             try:
                 yield
@@ -256,15 +258,21 @@ class KeptSession:
         self._check_free(session)
         self._talking += 1
         try:
-            async with self._alone(session):
+            async with self._alone(session, interactive=True):
                 yield
         finally:
             self._talking -= 1
 
     @asynccontextmanager
-    async def _alone(self, session: Session) -> AsyncGenerator[None]:
+    async def _alone(self, session: Session, *, interactive: bool) -> AsyncGenerator[None]:
         with self.held(session):
-            async with nullcontext() if self._policy.concurrency == "parallel" else self._lock:
+            if self._policy.concurrency == "parallel":
+                await self._slots.free(self.id)
+                self.check(session)
+                with self._slots.taken(interactive=interactive):
+                    yield
+                return
+            async with self._lock:
                 self.check(session)
                 yield
 

@@ -257,7 +257,8 @@ class TestOfALiveSession:
         assert [status for status, _ in told(world)] == ["cancelled", "ended", "ended"]
 
     async def test_or_runs_beside_others_where_that_is_the_policy(self, world: World) -> None:
-        async with world.sessions(replace(world.policy, concurrency="parallel")) as sessions:
+        parallel = replace(world.policy, concurrency="parallel", concurrent_runs=2)
+        async with world.sessions(parallel) as sessions:
             session = await sessions.open("a", tenant="t")
             program = await started(world, session, CAT)
             await world.write(session, "out/beside", "run")

@@ -16,6 +16,8 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters, types
 
+from sandbox_skills.toolsets.provider import PARALLEL_CALLS
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
@@ -90,6 +92,25 @@ async def test_a_cancelled_request_ends_its_run_and_the_workspace_goes_on(
         assert time.monotonic() - started < 10
     assert isinstance(result.structured_content, dict)
     assert result.structured_content["stdout"] == "a\n"
+
+
+async def test_more_calls_at_once_than_a_workspace_runs_are_all_answered(
+    server: StdioServerParameters,
+) -> None:
+    answers: dict[int, object] = {}
+
+    async def one(client: Client, number: int) -> None:
+        command = {"skill": "clock", "command": f"sleep 0.1; echo {number}"}
+        result = await client.call_tool("skill_run", command)
+        assert isinstance(result.structured_content, dict)
+        answers[number] = result.structured_content.get("stdout")
+
+    async with Client(server) as client:
+        await load(client)
+        async with anyio.create_task_group() as group:
+            for number in range(2 * PARALLEL_CALLS + 1):
+                group.start_soon(one, client, number)
+    assert answers == {number: f"{number}\n" for number in range(2 * PARALLEL_CALLS + 1)}
 
 
 CLIENTS = 6
