@@ -64,8 +64,8 @@ MAX_ORDER = 64 * 1024
 START_SECONDS = 2.0
 """How long a start may take that takes 15 ms; a box without a processor's time gets along without a server."""
 
-FORK_SECONDS = 0.1
-"""How long a fork may take that takes 2 ms."""
+FORK_SECONDS = 0.5
+"""How long a fork may take that takes 2 ms; then there is another server."""
 
 SIGKILL, SIGCONT = 9, 18
 SHIM = "/opt/sandbox-skills/handlers/python.pyc"
@@ -119,8 +119,11 @@ class ForkServer:
         self._ready = self._ready or self._heard(0) == READY
         if self._ready and self._forking:
             heard = self._heard(FORK_SECONDS)
+            self._forking = False
             if heard.isdigit():
-                self.spare, self._forking = int(heard), False
+                self.spare = int(heard)
+            else:  # a program may have ended it, or have stopped the server
+                self.end()
 
     def start(self, argv: Sequence[str], env: Mapping[str, str], cwd: str, streams: Sequence[int]) -> int:
         """Starts a program with its three streams; returns its pid, 0 where it must be started as ever."""
@@ -151,12 +154,12 @@ class ForkServer:
         return True
 
     def _heard(self, seconds: float) -> bytes:
+        if self._socket.fileno() < 0:
+            return b""
         poll = select.poll()
         poll.register(self._socket.fileno(), select.POLLIN)
-        if not poll.poll(seconds * 1000):
-            return b""
         try:
-            return self._socket.recv(64)
+            return self._socket.recv(64) if poll.poll(seconds * 1000) else b""
         except OSError:
             return b""
 
