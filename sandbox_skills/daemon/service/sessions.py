@@ -121,6 +121,9 @@ class SessionService:
             except SessionLostError:
                 await self._end(session_id, tenant=tenant, actor="daemon", end=SessionEnd.LOST)
                 raise
+            except SandboxSkillsError:
+                await self._unwoken(row)
+                raise
 
     async def snapshot(self, session_id: str, *, tenant: str) -> Snapshot:
         """Keeps the files of a session as they are now, from which it goes on should its box be lost."""
@@ -168,6 +171,13 @@ class SessionService:
         self._mine[session_id] = _Use(row, now)
         return row
 
+    async def _unwoken(self, row: Session) -> None:
+        """Says that a session which could not be woken is idle as before: nothing of it is lost."""
+        left = self._manager.snapshot_of(row.id, tenant=row.tenant_id)
+        if left is None and not self._has_box(row.id, row.tenant_id):
+            self._mine.pop(row.id, None)
+            await self._kept.idled(row.id, tenant_id=row.tenant_id, snapshot=row.snapshot)
+
     def _has_box(self, session_id: str, tenant: str) -> bool:
         return any(info.id == session_id for info in self._manager.sessions(tenant=tenant))
 
@@ -202,12 +212,21 @@ class SessionService:
         left = self._manager.snapshot_of(session_id, tenant=tenant)
         del self._mine[session_id]
         if left is None:
-            await self._end(session_id, tenant=tenant, actor="daemon", end=SessionEnd.LOST)
+            await self._lost(session_id, tenant)
             return
         path = await self._new_path()
         await to_thread.run_sync(left.path.rename, path)
         await self._manager.close(session_id, tenant=tenant)
         await self._idled(session_id, replace(left, path=path), tenant=tenant)
+
+    async def _lost(self, session_id: str, tenant: str) -> None:
+        """Says that a session has lost its box: it goes on from a snapshot that was asked for, or is over."""
+        row = await self._kept.get(session_id, tenant_id=tenant)
+        if row.snapshot is None:
+            await self._end(session_id, tenant=tenant, actor="daemon", end=SessionEnd.LOST)
+            return
+        await self._manager.close(session_id, tenant=tenant)
+        await self._kept.idled(session_id, tenant_id=tenant, snapshot=row.snapshot)
 
     async def _park(self, session_id: str, tenant: str) -> None:
         async with self._locks[session_id]:

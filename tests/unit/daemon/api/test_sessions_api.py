@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sandbox_skills.errors import EngineUnavailableError
 from tests.daemon_host import opened_host
 
 if TYPE_CHECKING:
@@ -115,6 +116,33 @@ async def test_an_idle_session_frees_its_box_and_wakes_with_its_files(tmp_path: 
         await host.daemon.sessions.tidy()
         assert (await client.get(files)).content == b"kept"
         assert (await client.get(f"/v1/sessions/{session}")).json()["state"] == "active"
+
+
+@pytest.mark.parametrize("used", [False, True])
+async def test_a_session_that_could_not_be_woken_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, used: bool
+) -> None:
+    async with AsyncExitStack() as stack:
+        host = await stack.enter_async_context(opened_host(tmp_path))
+        client = await stack.enter_async_context(host.client(await host.tenant("acme")))
+        session = await made(client)
+        files = f"/v1/sessions/{session}/files/work/kept.txt"
+        if used:
+            await client.put(files, content=b"kept")
+            await host.daemon.sessions.park()
+
+        async def away(*_: object, **__: object) -> None:
+            raise EngineUnavailableError("away")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(host.daemon.live.sessions, "open", away)
+            refused = await client.put(files, content=b"new")
+            assert (refused.status_code, refused.json()["code"]) == (503, "engine_unavailable")
+            await host.daemon.sessions.tidy()
+        assert (await client.get(f"/v1/sessions/{session}")).json()["state"] == "idle"
+        if used:
+            assert (await client.get(files)).content == b"kept"
+        assert (await client.put(files, content=b"new")).status_code in {200, 201, 204}
 
 
 async def test_a_session_outlives_the_process_that_had_its_box(tmp_path: Path) -> None:
