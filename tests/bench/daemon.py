@@ -152,7 +152,8 @@ async def level(callers: list[Callable[[], Awaitable[bool]]]) -> Level:
     async def again(call: Callable[[], Awaitable[bool]]) -> None:
         nonlocal good
         while (began := time.perf_counter()) < until:
-            good += await call()
+            is_good = await call()  # first: a sum that waits has the count of before
+            good += is_good
             times.append(time.perf_counter() - began)
 
     began = time.perf_counter()
