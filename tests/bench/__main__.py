@@ -9,40 +9,76 @@ import asyncio
 import json
 import sys
 import tempfile
+import time
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tests.bench import bubblewrap, catalog, controller, handlers, idle, peers, single_use, skill_tests, warm
+from tests.bench import (
+    bubblewrap,
+    catalog,
+    controller,
+    daemon,
+    handlers,
+    idle,
+    peers,
+    single_use,
+    skill_tests,
+    warm,
+)
 from tests.bench.chart import as_svg
 from tests.bench.report import Row, as_markdown, machine, missed
 from tests.bench.scenarios import Bench
 
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
 RESULTS = Path(__file__).parent / "results"
+
+SKILLS = 30
+"""For the cases of skills, of which there are three each: `python -m tests.bench.skill_tests` takes a hundred."""
 
 TOLERANCE = 1.25
 """How much worse than its bound a ratio may be for the gate: on one machine they differ by a tenth from day to day."""
 
 
+PARTS: Mapping[str, Callable[[Bench], Awaitable[list[Row]]]] = {
+    "warm runs": warm.rows,
+    "runs, cold starts, collection": Bench.rows,
+    "Python and Node programs": handlers.rows,
+    "peers": peers.rows,
+    "single use": single_use.rows,
+    "memory at rest": idle.rows,
+    "bubblewrap": bubblewrap.rows,
+    "cases of skills": partial(skill_tests.rows, skills=SKILLS),
+}
+
+
 async def measure(folder: Path) -> list[Row]:
-    """Measures every row; the pairs that are compared are taken in turns."""
+    """Measures every row that needs a sandbox of Docker's; the pairs that are compared are taken in turns."""
+    rows: list[Row] = []
     async with Bench.opened(folder) as bench:
-        return [
-            *await warm.rows(bench),
-            *[row async for row in bench.rows()],
-            *await handlers.rows(bench),
-            *await peers.rows(bench),
-            *await single_use.rows(bench),
-            *await idle.rows(bench),
-            *await bubblewrap.rows(bench),
-            *await skill_tests.rows(bench),
-        ]
+        for name, part in PARTS.items():
+            tell(name)
+            rows += await part(bench)
+    return rows
+
+
+def tell(part: str) -> None:
+    """Says what is being measured: all together takes some minutes."""
+    sys.stderr.write(f"{time.strftime('%X')} {part}\n")
 
 
 def main() -> int:
     """Prints the table and keeps it; returns 1 when a ratio misses its bound."""
     with tempfile.TemporaryDirectory(prefix="sandbox-skills-bench-") as folder:
         rows = asyncio.run(measure(Path(folder)))
+        tell("catalog")
         rows += catalog.rows(Path(folder, "skills"))
-        rows += asyncio.run(controller.rows())
+    tell("controller")
+    rows += asyncio.run(controller.rows())
+    tell("server")
+    rows += daemon.measured()
     facts = machine()
     RESULTS.mkdir(exist_ok=True)
     text = as_markdown(rows, facts)

@@ -24,9 +24,10 @@ from sandbox_skills.daemon.serve import answering, listening
 from sandbox_skills.daemon.working.daemon import opened_daemon
 from sandbox_skills.settings import Settings
 from sandbox_skills.workspace.manager import Argv, RunRequest
+from tests.bench.report import Bound, Row, as_markdown, machine, missed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 
     from sandbox_skills.daemon.working.daemon import Daemon
 
@@ -39,9 +40,11 @@ CLIENTS = (1, 8, 32, 64)
 SECONDS = 8.0
 """For each number of clients, each way: some dozen runs that need a box of their own."""
 
-MOST_OVERHEAD = 0.005
+MOST_OVERHEAD = 5.0
+"""Milliseconds that a run may cost more over HTTP: as much as a warm run itself, which people would notice."""
+
 LEAST_SHARE = 0.85
-"""What the issue asks for."""
+"""Of the runs a second that the library does: what is missing is what the server costs."""
 
 ORDER = {"skill": SKILL, "argv": ["true"]}
 REQUEST = RunRequest(Argv(("true",)))
@@ -187,40 +190,45 @@ async def throughput(bench: Bench, clients: int) -> tuple[Level, Level]:
     return library, server
 
 
-async def measure(folder: Path) -> bool:
-    """Prints every figure; returns whether all is as it must be."""
+async def rows(folder: Path) -> list[Row]:
+    """Measures what the server adds to a run, and for each number of clients how many runs a second it does."""
     async with opened(folder) as bench:
-        library, server = await overhead(bench)
-        added = median(server) - median(library)
-        sys.stdout.write(
-            f"a run in an open session, p50/p95: library {_middles(library)} ms, server {_middles(server)} ms, "
-            f"overhead p50 {added * 1e3:.2f} ms\n"
-        )
-        good = added <= MOST_OVERHEAD
-        for clients in CLIENTS:
-            below, above = await throughput(bench, clients)
-            share = above.per_second / below.per_second
-            sys.stdout.write(
-                f"{clients} clients: library {below.per_second:.1f}/s (p99 {below.p99 * 1e3:.0f} ms), "
-                f"server {above.per_second:.1f}/s (p99 {above.p99 * 1e3:.0f} ms, {above.success:.1%} good), "
-                f"share {share:.0%}\n"
-            )
-            good = good and share >= LEAST_SHARE and above.success == 1.0
-            sys.stdout.flush()
-    return good
+        return [*_overhead_rows(*await overhead(bench)), *[row async for row in _throughput_rows(bench)]]
 
 
-def _middles(seconds: list[float]) -> str:
-    return f"{median(seconds) * 1e3:.2f}/{quantiles(seconds, n=20)[18] * 1e3:.2f}"
+def _overhead_rows(library: list[float], server: list[float]) -> list[Row]:
+    below, above = (tuple(seconds * 1e3 for seconds in taken) for taken in (library, server))
+    added = Bound("server - library in ms", median(above) - median(below), MOST_OVERHEAD, at_most=True)
+    return [
+        Row("run in an open session, by the library that the server has", below),
+        Row("the same over HTTP with ?wait", above, bounds=(added,)),
+    ]
 
 
-def main() -> int:
-    """Returns 1 where a bound is missed."""
+async def _throughput_rows(bench: Bench) -> AsyncIterator[Row]:
+    for clients in CLIENTS:
+        below, above = await throughput(bench, clients)
+        share = Bound("server ÷ library", above.per_second / below.per_second, LEAST_SHARE, at_most=False)
+        good = Bound("successes ÷ runs", above.success, 1.0, at_most=False)
+        for who, what, bounds in (("the library", below, ()), ("the server", above, (share, good))):
+            name = f"runs by {who}, {clients} at the same time, p99 {what.p99 * 1e3:.0f} ms"
+            yield Row(name, (what.per_second,), "a second", bounds)
+
+
+def measured() -> list[Row]:
+    """Measures every row on the loop that `serve` has."""
     with (
         tempfile.TemporaryDirectory(prefix="sandbox-skills-bench-") as folder,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        return 0 if runner.run(measure(Path(folder))) else 1
+        return runner.run(rows(Path(folder)))
+
+
+def main() -> int:
+    """Prints the rows; returns 1 where a bound is missed."""
+    found = measured()
+    sys.stdout.write(as_markdown(found, machine()))
+    return 1 if missed(found) else 0
 
 
 if __name__ == "__main__":

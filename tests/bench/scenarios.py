@@ -71,8 +71,11 @@ class Bench:
         async with PooledEngine(engine, SPEC, size=2) as pool:
             yield cls(folder, connect(connection()), store, engine, pool, skill)
 
-    async def rows(self) -> AsyncIterator[Row]:
-        """Yields every row, in the order of the table."""
+    async def rows(self) -> list[Row]:
+        """Measures every row, in the order of the table."""
+        return [row async for row in self._rows()]
+
+    async def _rows(self) -> AsyncIterator[Row]:
         host, warm, exec_row = await self.host_warm_and_exec()
         docker_run = await self.docker_run()
         raw, cold = await self.raw_and_cold()

@@ -45,9 +45,9 @@ cases:
 """
 
 
-def write_skills(root: Path) -> None:
+def write_skills(root: Path, skills: int) -> None:
     """Writes so many skills of three cases each, no two of the same content."""
-    for number in range(SKILLS):
+    for number in range(skills):
         skill = root / f"skill-{number}"
         (skill / "scripts").mkdir(parents=True)
         (skill / "tests").mkdir()
@@ -82,13 +82,13 @@ async def tested(bench: Bench, trials: list[Trial]) -> float:
     return len(trials) / (time.monotonic() - started)
 
 
-async def rows(bench: Bench) -> list[Row]:
+async def rows(bench: Bench, *, skills: int = SKILLS) -> list[Row]:
     """Measures both in turns, a part of the skills each time."""
     root = bench.folder / "tested"
-    write_skills(root)
+    write_skills(root, skills)
     rules = PlanRules(Limits(), 900.0, BASE_GUARANTEES)
     trials = chosen(await asyncio.to_thread(lambda: plan_trials(find_skills([root]), rules)), ["::case"])
-    assert len(trials) == 3 * SKILLS
+    assert len(trials) == 3 * skills
     await bench.pool.settled()
     rates: tuple[list[float], list[float]] = ([], [])
     for part in range(ROUNDS):
@@ -98,7 +98,7 @@ async def rows(bench: Bench) -> list[Row]:
         ):
             rate.append(await measured())
     sandboxes = Row("sandboxes used once for true, two at a time", tuple(rates[0]), "a second")
-    cases = Row("cases of 100 skills, two at a time", tuple(rates[1]), "a second")
+    cases = Row(f"cases of {skills} skills, two at a time", tuple(rates[1]), "a second")
     bound = Bound("cases ÷ sandboxes", cases.p50 / sandboxes.p50, LEAST, at_most=False)
     return [sandboxes, Row(cases.name, cases.samples, cases.unit, (bound,))]
 
