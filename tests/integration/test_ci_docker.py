@@ -243,9 +243,12 @@ def test_a_daemon_that_dies_halfway_is_125_and_what_had_run_is_in_the_reports(
             environ={"DOCKER_HOST": f"unix://{way.place}"},
         )  # fmt: skip
         assert process.stdout is not None
-        first = process.stdout.readline()
-        way.cut()
-        rest, told = process.communicate(timeout=60)
+        assert process.stderr is not None
+        with process:
+            first = process.stdout.readline()
+            way.cut()
+            # Not by communicate, which knows nothing of lines that came together with the first.
+            rest, told = process.stdout.read(), process.stderr.read()
     rows = [json.loads(line) for line in (first + rest).splitlines()]
     statuses = Counter(row["status"] for row in rows if "name" in row)
     assert process.returncode == 125, told

@@ -58,7 +58,7 @@ def test_every_violation_is_raised_at_once() -> None:
 
 
 def test_the_message_joins_field_and_message() -> None:
-    with pytest.raises(SkillLoadError, match=r"^name: is longer .*; description: is missing or blank$"):
+    with pytest.raises(SkillLoadError, match=r"^name: is longer .*; description: is missing or blank\n"):
         parse_skill(text(f"name: {'a' * 65}"), PATH, skip_parent_dir_check=True)
 
 
