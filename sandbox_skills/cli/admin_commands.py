@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from sandbox_skills.cli.options import takes_global_options
+from sandbox_skills.cli.options import JsonOption, options_of, takes_global_options
 
-if TYPE_CHECKING:
-    from sandbox_skills.cli.options import GlobalOptions
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 TenantArgument = Annotated[str, typer.Argument(metavar="TENANT", help="A tenant, by its name or id.")]
 
 tenants = typer.Typer(help="Make, list and disable the tenants of the daemon here.")
@@ -38,7 +34,7 @@ def create_tenant(
     """Make a tenant, which has no key yet."""
     from sandbox_skills.cli.admin import create_tenant as work
 
-    return work(_options(context, as_json), name, limits=tuple(limit or ()))
+    return work(options_of(context, as_json), name, limits=tuple(limit or ()))
 
 
 @tenants.command("list")
@@ -47,7 +43,7 @@ def list_tenants(context: typer.Context, as_json: JsonOption = False) -> int:
     """List the tenants."""
     from sandbox_skills.cli.admin import list_tenants as work
 
-    return work(_options(context, as_json))
+    return work(options_of(context, as_json))
 
 
 @tenants.command("disable")
@@ -61,7 +57,7 @@ def disable_tenant(
     """Let no key of a tenant count; what of its runs goes on goes on."""
     from sandbox_skills.cli.admin import disable_tenant as work
 
-    return work(_options(context, as_json), tenant, undo=undo)
+    return work(options_of(context, as_json), tenant, undo=undo)
 
 
 @keys.command("create")
@@ -87,7 +83,7 @@ def create_key(
     """Make a key and print it, this once."""
     from sandbox_skills.cli.admin import create_key as work
 
-    return work(_options(context, as_json), tenant, scopes=tuple(scope or ("run",)), name=name, days=days)
+    return work(options_of(context, as_json), tenant, scopes=tuple(scope or ("run",)), name=name, days=days)
 
 
 @keys.command("list")
@@ -102,7 +98,7 @@ def list_keys(
     """List the keys, by how they start."""
     from sandbox_skills.cli.admin import list_keys as work
 
-    return work(_options(context, as_json), tenant)
+    return work(options_of(context, as_json), tenant)
 
 
 @keys.command("revoke")
@@ -115,7 +111,7 @@ def revoke_key(
     """End a key at once."""
     from sandbox_skills.cli.admin import revoke_key as work
 
-    return work(_options(context, as_json), key)
+    return work(options_of(context, as_json), key)
 
 
 @audit.command("verify")
@@ -133,7 +129,7 @@ def verify_audit(
     """Say whether the audit log fits together; exit 1 if not."""
     from sandbox_skills.cli.admin import verify_audit as work
 
-    return work(_options(context, as_json), known)
+    return work(options_of(context, as_json), known)
 
 
 @audit.command("export")
@@ -148,10 +144,4 @@ def export_audit(
     """Print the audit log, a line of JSON for each entry."""
     from sandbox_skills.cli.admin import export_audit as work
 
-    return work(_options(context, as_json), output)
-
-
-def _options(context: typer.Context, as_json: bool) -> GlobalOptions:
-    options: GlobalOptions = context.obj
-    options.as_json = as_json
-    return options
+    return work(options_of(context, as_json), output)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from sandbox_skills.cli.options import ServerOption, takes_global_options
+from sandbox_skills.cli.options import (
+    EveryVersionOption,
+    JsonOption,
+    NewFileOption,
+    ReplaceOption,
+    ServerOption,
+    options_of,
+    takes_global_options,
+)
 
-if TYPE_CHECKING:
-    from sandbox_skills.cli.options import GlobalOptions
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="An artifact, by its name or as artifact://NAME[@N].")
 ]
@@ -33,7 +36,7 @@ def list_artifacts(
     """List the artifacts that are kept."""
     from sandbox_skills.cli.artifacts import list_artifacts as work
 
-    return work(_options(context, as_json), prefix, every=every, server=server)
+    return work(options_of(context, as_json), prefix, every=every, server=server)
 
 
 @artifacts.command("get")
@@ -42,17 +45,17 @@ def get_artifact(
     context: typer.Context,
     name: NameArgument,
     version: VersionOption = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to write it; else to stdout.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a FILE that is there.")] = False,
+    output: NewFileOption = None,
+    force: ReplaceOption = False,
     server: ServerOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Fetch one artifact, the latest version by default."""
     from sandbox_skills.cli.artifacts import get_artifact as work
 
-    return work(_options(context, as_json), name, version=version, output=output, force=force, server=server)
+    return work(
+        options_of(context, as_json), name, version=version, output=output, force=force, server=server
+    )
 
 
 @artifacts.command("rm")
@@ -61,17 +64,11 @@ def remove_artifact(
     context: typer.Context,
     name: NameArgument,
     version: VersionOption = None,
-    every: Annotated[bool, typer.Option("--all", help="Every version of it.")] = False,
+    every: EveryVersionOption = False,
     server: ServerOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Remove one version of an artifact, or all of them."""
     from sandbox_skills.cli.artifacts import remove_artifact as work
 
-    return work(_options(context, as_json), name, version=version, every=every, server=server)
-
-
-def _options(context: typer.Context, as_json: bool) -> GlobalOptions:
-    options: GlobalOptions = context.obj
-    options.as_json = as_json
-    return options
+    return work(options_of(context, as_json), name, version=version, every=every, server=server)

@@ -14,8 +14,10 @@ from sandbox_skills.cli.options import (
     AcceptOption,
     ConfigOption,
     EngineOption,
+    JsonOption,
     ServerOption,
     SkillsOption,
+    options_of,
     takes_global_options,
 )
 from sandbox_skills.cli.skill_commands import skills
@@ -24,7 +26,6 @@ from sandbox_skills.cli.tool_commands import tool_commands
 if TYPE_CHECKING:
     from sandbox_skills.cli.options import GlobalOptions
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 UserOption = Annotated[
     bool, typer.Option("--user", help="Look below your home directory, too: .claude/skills and the like.")
 ]
@@ -83,7 +84,7 @@ def list_skills(
     """List the skills that were found."""
     from sandbox_skills.cli.skills import list_skills as work
 
-    return work(_options(context, as_json), every=every, user=user)
+    return work(options_of(context, as_json), every=every, user=user)
 
 
 @app.command()
@@ -94,7 +95,7 @@ def show(
     """Show one skill: what it says of itself, its tools and files."""
     from sandbox_skills.cli.skills import show as work
 
-    return work(_options(context, as_json), skill, user=user)
+    return work(options_of(context, as_json), skill, user=user)
 
 
 @app.command()
@@ -186,7 +187,7 @@ def run(
         force=force,
         server=server,
     )
-    return work(_options(context, as_json), skill, wanted)
+    return work(options_of(context, as_json), skill, wanted)
 
 
 @image.command()
@@ -204,7 +205,7 @@ def build(
     """Build the runner image, unless this version's is there."""
     from sandbox_skills.cli.image import build as work
 
-    return work(_options(context, as_json), target=target, base=base, fresh=fresh)
+    return work(options_of(context, as_json), target=target, base=base, fresh=fresh)
 
 
 @image.command()
@@ -213,7 +214,7 @@ def status(context: typer.Context, target: TargetOption = None, as_json: JsonOpt
     """Say whether the image of sandboxes is there; exit 1 if not."""
     from sandbox_skills.cli.image import status as work
 
-    return work(_options(context, as_json), target=target)
+    return work(options_of(context, as_json), target=target)
 
 
 app.add_typer(image, name="image")
@@ -238,7 +239,7 @@ def doctor(
     """Check Docker and this host, with the fix for each fault."""
     from sandbox_skills.cli.doctor import doctor as work
 
-    return work(_options(context, as_json), strict=strict)
+    return work(options_of(context, as_json), strict=strict)
 
 
 @app.command()
@@ -251,7 +252,7 @@ def gc(
     """Remove sandboxes, copies and artifacts whose time is over."""
     from sandbox_skills.cli.gc import gc as work
 
-    return work(_options(context, as_json), images=images)
+    return work(options_of(context, as_json), images=images)
 
 
 @app.command()
@@ -260,7 +261,7 @@ def demo(context: typer.Context, as_json: JsonOption = False) -> int:
     """Run a sample skill, and try two things that must be blocked."""
     from sandbox_skills.cli.demo import demo as work
 
-    return work(_options(context, as_json))
+    return work(options_of(context, as_json))
 
 
 @app.command()
@@ -281,7 +282,7 @@ def validate(
     """Say what is wrong with skills; exit 1 for errors."""
     from sandbox_skills.cli.validate import validate as work
 
-    return work(_options(context, as_json), paths, strict=strict, sarif=sarif)
+    return work(options_of(context, as_json), paths, strict=strict, sarif=sarif)
 
 
 @app.command()
@@ -304,7 +305,7 @@ def new(
     """Start a new skill, with a script and a test case."""
     from sandbox_skills.cli.scaffold import new as work
 
-    return work(_options(context, as_json), name, language=language, tool=tool, parent=parent)
+    return work(options_of(context, as_json), name, language=language, tool=tool, parent=parent)
 
 
 @app.command()
@@ -326,7 +327,7 @@ def add(
     """Fetch a skill, check it, and pin what it holds."""
     from sandbox_skills.cli.sources import add as work
 
-    return work(_options(context, as_json), source, path=path)
+    return work(options_of(context, as_json), source, path=path)
 
 
 @app.command()
@@ -340,7 +341,7 @@ def update(
     """Fetch an added skill again; say which files differ, and ask."""
     from sandbox_skills.cli.sources import update as work
 
-    return work(_options(context, as_json), skill, yes=yes)
+    return work(options_of(context, as_json), skill, yes=yes)
 
 
 @app.command()
@@ -349,7 +350,7 @@ def remove(context: typer.Context, skill: AddedArgument, as_json: JsonOption = F
     """Remove an added skill."""
     from sandbox_skills.cli.sources import remove as work
 
-    return work(_options(context, as_json), skill)
+    return work(options_of(context, as_json), skill)
 
 
 @app.command()
@@ -363,10 +364,4 @@ def trust(
     """Accept what a skill holds now; other content is refused."""
     from sandbox_skills.cli.sources import accept as work
 
-    return work(_options(context, as_json), skill, revoke=revoke)
-
-
-def _options(context: typer.Context, as_json: bool) -> GlobalOptions:
-    options: GlobalOptions = context.obj
-    options.as_json = as_json
-    return options
+    return work(options_of(context, as_json), skill, revoke=revoke)

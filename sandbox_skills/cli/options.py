@@ -42,6 +42,14 @@ ServerOption = Annotated[
     ),
 ]
 
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+NewFileOption = Annotated[
+    Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to write it; else to stdout.")
+]
+ReplaceOption = Annotated[bool, typer.Option("--force", help="Replace a FILE that is there.")]
+EveryVersionOption = Annotated[bool, typer.Option("--all", help="Every version of it.")]
+
 
 @dataclass(slots=True)
 class GlobalOptions:
@@ -77,6 +85,13 @@ class GlobalOptions:
             **(overrides or {}),
         }
         return load_settings(given, config=self.config)
+
+
+def options_of(context: typer.Context, as_json: bool) -> GlobalOptions:
+    """Returns the global options of a command that has `--json` itself."""
+    options: GlobalOptions = context.obj
+    options.as_json = as_json
+    return options
 
 
 GLOBAL_PARAMETERS = tuple(

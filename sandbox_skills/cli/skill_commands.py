@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from sandbox_skills.cli.options import ServerOption, takes_global_options
+from sandbox_skills.cli.options import (
+    EveryVersionOption,
+    JsonOption,
+    NewFileOption,
+    ReplaceOption,
+    ServerOption,
+    options_of,
+    takes_global_options,
+)
 
-if TYPE_CHECKING:
-    from sandbox_skills.cli.options import GlobalOptions
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="A skill of the daemon, by its name or id.")
 ]
@@ -32,7 +36,7 @@ def upload_skill(
     """Send a folder as the latest version of its skill."""
     from sandbox_skills.cli.server.skills import upload_skill as work
 
-    return work(_options(context, as_json), folder, server=server)
+    return work(options_of(context, as_json), folder, server=server)
 
 
 @skills.command("list")
@@ -41,7 +45,7 @@ def list_skills(context: typer.Context, server: ServerOption = None, as_json: Js
     """List the skills that runs there may use."""
     from sandbox_skills.cli.server.skills import list_skills as work
 
-    return work(_options(context, as_json), server=server)
+    return work(options_of(context, as_json), server=server)
 
 
 @skills.command("get")
@@ -50,17 +54,17 @@ def get_skill(
     context: typer.Context,
     name: NameArgument,
     version: VersionOption = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where to write it; else to stdout.")
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a FILE that is there.")] = False,
+    output: NewFileOption = None,
+    force: ReplaceOption = False,
     server: ServerOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Fetch a skill as a zip, the latest version by default."""
     from sandbox_skills.cli.server.skills import get_skill as work
 
-    return work(_options(context, as_json), name, version=version, output=output, force=force, server=server)
+    return work(
+        options_of(context, as_json), name, version=version, output=output, force=force, server=server
+    )
 
 
 @skills.command("rm")
@@ -69,17 +73,11 @@ def remove_skill(
     context: typer.Context,
     name: NameArgument,
     version: VersionOption = None,
-    every: Annotated[bool, typer.Option("--all", help="Every version of it.")] = False,
+    every: EveryVersionOption = False,
     server: ServerOption = None,
     as_json: JsonOption = False,
 ) -> int:
     """Remove one version of a skill, or all of them."""
     from sandbox_skills.cli.server.skills import remove_skill as work
 
-    return work(_options(context, as_json), name, version=version, every=every, server=server)
-
-
-def _options(context: typer.Context, as_json: bool) -> GlobalOptions:
-    options: GlobalOptions = context.obj
-    options.as_json = as_json
-    return options
+    return work(options_of(context, as_json), name, version=version, every=every, server=server)

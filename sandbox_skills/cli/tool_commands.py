@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from sandbox_skills.cli.options import ServerOption, takes_global_options
+from sandbox_skills.cli.options import JsonOption, ServerOption, options_of, takes_global_options
 
-if TYPE_CHECKING:
-    from sandbox_skills.cli.options import GlobalOptions
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 ToolsetOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -41,7 +37,7 @@ def tools(
     """List the tools that a model is offered."""
     from sandbox_skills.cli.tools import tools as work
 
-    return work(_options(context, as_json), tuple(toolset or ()), wire_format)
+    return work(options_of(context, as_json), tuple(toolset or ()), wire_format)
 
 
 @tool_commands.command()
@@ -57,7 +53,7 @@ def prompt(
     """Print what a model is told of the skills."""
     from sandbox_skills.cli.tools import prompt as work
 
-    return work(_options(context, as_json), tuple(toolset or ()), query)
+    return work(options_of(context, as_json), tuple(toolset or ()), query)
 
 
 @tool_commands.command()
@@ -86,7 +82,7 @@ def call(
     from sandbox_skills.cli.call import call as work
 
     wanted = CallOptions(tool, arguments, session, tuple(toolset or ()), approve=approve, server=server)
-    return work(_options(context, as_json), wanted)
+    return work(options_of(context, as_json), wanted)
 
 
 @tool_commands.command()
@@ -134,7 +130,7 @@ def chat(
         approve=approve,
         server=server,
     )
-    return work(_options(context, as_json), wanted)
+    return work(options_of(context, as_json), wanted)
 
 
 @tool_commands.command()
@@ -156,7 +152,7 @@ def mcp(
     from sandbox_skills.cli.mcp import mcp as work
 
     wanted = McpOptions(toolsets=tuple(toolset or ()), http=http, host=host, port=port)
-    return work(_options(context, as_json), wanted)
+    return work(options_of(context, as_json), wanted)
 
 
 @tool_commands.command()
@@ -175,10 +171,4 @@ def serve(
     from sandbox_skills.cli.serve import ServeOptions
     from sandbox_skills.cli.serve import serve as work
 
-    return work(_options(context, as_json), ServeOptions(host=host, port=port))
-
-
-def _options(context: typer.Context, as_json: bool) -> GlobalOptions:
-    options: GlobalOptions = context.obj
-    options.as_json = as_json
-    return options
+    return work(options_of(context, as_json), ServeOptions(host=host, port=port))

@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from sandbox_skills.daemon.dispatch.waiting import Waiting
+
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from contextlib import AbstractContextManager
 
 
 class Bell:
     """One bell for each key, there as long as somebody listens. Of one event loop."""
 
     def __init__(self) -> None:
-        self._listeners: dict[str, set[asyncio.Event]] = {}
+        self._listeners: Waiting[asyncio.Event] = Waiting()
 
     def ring(self, key: str) -> None:
         """Wakes everybody who listens to `key`."""
-        for heard in self._listeners.get(key, ()):
+        for heard in self._listeners.of(key):
             heard.set()
 
-    @contextmanager
-    def listening(self, key: str) -> Generator[asyncio.Event]:
+    def listening(self, key: str) -> AbstractContextManager[asyncio.Event]:
         """Gives an event that is set by each ring from now on: look, wait, clear, and nothing is missed."""
-        heard = asyncio.Event()
-        listeners = self._listeners.setdefault(key, set())
-        listeners.add(heard)
-        try:
-            yield heard
-        finally:
-            listeners.discard(heard)
-            if not listeners and self._listeners.get(key) is listeners:
-                del self._listeners[key]
+        return self._listeners.held(key, asyncio.Event())
 
 
 async def heard_within(heard: asyncio.Event, seconds: float | None) -> bool:
