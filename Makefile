@@ -86,7 +86,7 @@ full-tools: ## Build the large image, and see that its tools work under the filt
 bench: image bubblewrap ## Measure, and compare with the figures that must be reached
 	$(BIN)/python -m tests.bench
 
-bench-check: image bubblewrap ## Measure, and fail where a ratio is a quarter worse than it must be
+bench-check: image bubblewrap ## Measure, and fail where a ratio got a quarter worse
 	$(BIN)/python -m tests.bench --check
 
 MINUTES ?= 4

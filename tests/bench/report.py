@@ -27,11 +27,11 @@ class Bound:
 
     @property
     def held(self) -> bool:
-        return self.within(1.0)
+        return self.ratio <= self.limit if self.at_most else self.ratio >= self.limit
 
-    def within(self, factor: float) -> bool:
-        """Whether the ratio is no worse than `factor` times the limit."""
-        return self.ratio <= self.limit * factor if self.at_most else self.ratio >= self.limit / factor
+    @property
+    def told(self) -> str:
+        return f"{self.text} = {self.ratio:.2f} ({'≤' if self.at_most else '≥'} {self.limit:g})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,9 @@ class Row:
         }
 
 
-def missed(rows: Sequence[Row], factor: float = 1.0) -> list[Bound]:
-    """Returns the bounds that did not hold, within `factor` of them."""
-    return [bound for row in rows for bound in row.bounds if not bound.within(factor)]
+def missed(rows: Sequence[Row]) -> list[Bound]:
+    """Returns the bounds that did not hold."""
+    return [bound for row in rows for bound in row.bounds if not bound.held]
 
 
 def machine() -> dict[str, str]:
@@ -100,10 +100,7 @@ def as_markdown(rows: Sequence[Row], facts: dict[str, str]) -> str:
         "|---|---:|---:|---:|---|",
     ]
     for row in rows:
-        bounds = "; ".join(
-            f"{'held' if b.held else 'MISSED'}: {b.text} = {b.ratio:.2f} ({'≤' if b.at_most else '≥'} {b.limit:g})"
-            for b in row.bounds
-        )
+        bounds = "; ".join(f"{'held' if b.held else 'MISSED'}: {b.told}" for b in row.bounds)
         lines.append(
             f"| {row.name} | {row.p50:.2f} {row.unit} | {row.p95:.2f} {row.unit} | {len(row.samples)} | {bounds} |"
         )
