@@ -20,15 +20,19 @@ class Accountant:
         self._limits = limits
         self._most = min(limits.total_bytes, max(packed_bytes * ratio, free_bytes))
         self._bytes = 0
+        self._told_bytes = 0
         self._folded: dict[str, tuple[str, bool]] = {}
 
     def admit(self, member: Member) -> None:
-        """Counts a member and its name, before anything of it is read."""
+        """Counts a member, its name and the size that it is told to have, before anything of it is read."""
         path = str(member.path)
         if len(member.path.parts) > self._limits.depth or len(path.encode()) > self._limits.path_bytes:
             raise SourceError(f"{shown(path)} is too deep or too long")
         if member.size > self._limits.file_bytes:
             raise SourceError(f"{shown(path)} has more than {self._limits.file_bytes} bytes")
+        # A directory of a tar may tell a size, too, which is none of its content's.
+        self._told_bytes += member.size if member.kind == "file" else 0
+        self._refuse_above_most(self._told_bytes)
         for end in range(1, len(member.path.parts)):
             self._name("/".join(member.path.parts[:end]), leaf=False)
         self._name(path, leaf=member.kind != "directory")
@@ -43,13 +47,20 @@ class Accountant:
             raise SourceError(
                 f"{shown(path)} and {shown(known[0])} are one name on some file systems, or twice there"
             )
-        if len(self._folded) > self._limits.entries:
+        self.expect(len(self._folded))
+
+    def expect(self, members: int) -> None:
+        """Refuses more members than may be, where their number is known before any of them is looked at."""
+        if members > self._limits.entries:
             raise SourceError(f"the archive has more than {self._limits.entries} files and directories")
 
     def count(self, number: int) -> None:
         """Counts bytes that were unpacked."""
         self._bytes += number
-        if self._bytes > self._most:
+        self._refuse_above_most(self._bytes)
+
+    def _refuse_above_most(self, number: int) -> None:
+        if number > self._most:
             raise SourceError(f"the archive unpacks to more than {self._most} bytes")
 
     def reset(self) -> None:

@@ -96,6 +96,7 @@ def _members(archive: Path, scratch: Path, accountant: Accountant) -> Generator[
         reads = cast("IO[bytes]", BoundedReads(file))
         if head.startswith(_ZIP):
             with zipfile.ZipFile(reads) as opened:
+                accountant.expect(len(opened.infolist()))
                 yield zip_members(opened)
         elif _is_tar(head):
             with tarfile.open(fileobj=reads, mode="r:") as opened_tar:
@@ -130,10 +131,12 @@ def _is_tar(head: bytes) -> bool:
 
 
 def write_members(members: Iterable[Member], target: Path, accountant: Accountant) -> None:
-    """Writes members below the directory `target`, each counted before and while it is written; raises SourceError."""
+    """Writes members below the directory `target`; raises SourceError.
+
+    All are admitted before the first is written: an archive that says itself what is wrong with it costs no disk.
+    """
     links: dict[PurePosixPath, str] = {}
-    for member in members:
-        accountant.admit(member)
+    for member in _admitted(members, accountant):
         path = target / member.path
         if member.kind == "directory":
             path.mkdir(parents=True, exist_ok=True)
@@ -145,6 +148,15 @@ def write_members(members: Iterable[Member], target: Path, accountant: Accountan
     for link, leads_to in links.items():
         (target / link).parent.mkdir(parents=True, exist_ok=True)
         (target / link).symlink_to(leads_to)
+
+
+def _admitted(members: Iterable[Member], accountant: Accountant) -> list[Member]:
+    """Returns the members; there are no more of them than the accountant takes."""
+    admitted: list[Member] = []
+    for member in members:
+        accountant.admit(member)
+        admitted.append(member)
+    return admitted
 
 
 def _write_file(member: Member, path: Path, accountant: Accountant) -> None:

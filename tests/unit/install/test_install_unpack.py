@@ -186,6 +186,39 @@ def test_each_limit_ends_the_unpacking(
     assert words in refused(make_zip(tmp_path / "z", files), target, SMALL)
 
 
+@pytest.mark.parametrize(
+    "files",
+    [
+        {f"f{number}": b"" for number in range(21)},
+        {f"{number}/{number}": b"" for number in range(11)},
+        {name: bytes(40_000) for name in "abc"},
+        {"a": b"", "b": bytes(60_000)},
+        {"a": b"", "b/c/d/e/f": b""},
+        {"a": b"", "b": b"", "B": b""},
+        {"a": b"", "../b": b""},
+    ],
+)
+def test_what_an_archive_says_itself_is_refused_before_anything_is_written(
+    tmp_path: Path, target: Path, files: dict[str, bytes]
+) -> None:
+    refused(make_zip(tmp_path / "z", files), target, SMALL)
+    with tarfile.open(tmp_path / "t", "w") as archive:
+        for name, data in files.items():
+            info = entry(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    refused(tmp_path / "t", target, SMALL)
+    assert list(target.iterdir()) == []
+
+
+def test_a_directory_that_tells_a_size_is_no_content(tmp_path: Path, target: Path) -> None:
+    info = entry("d", tarfile.DIRTYPE)
+    info.size = 40_000
+    (tmp_path / "t").write_bytes(info.tobuf() + entry("d/x").tobuf() + bytes(2 * tarfile.BLOCKSIZE))
+    unpack(tmp_path / "t", target, SMALL)
+    assert contents(target) == {"d/x": b""}
+
+
 def test_a_compressed_tar_is_stopped_while_it_grows(tmp_path: Path, target: Path) -> None:
     archive = make_tar(tmp_path / "t", entry("a"), mode="w:gz", data=bytes(40_000_000))
     assert "unpacks to more than" in refused(archive, target)
