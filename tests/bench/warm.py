@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from asyncio.subprocess import DEVNULL, PIPE
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
@@ -81,24 +82,36 @@ async def rows(bench: Bench) -> list[Row]:
         warm = Warm(bench)
         await warm.open(stack)
         container = stack.enter_context(bench.container())
-        host, runs = await _true(warm)
+        host, own, runs = await _true(warm)
         execs = [await asyncio.to_thread(timed, lambda: bench.execute(container)) for _ in range(SLOW_ROUNDS)]
         removed = [await asyncio.to_thread(timed, bench.run_rm) for _ in range(SLOW_ROUNDS)]
         others = [row for name in REQUESTS for row in await _of(warm, name)]
-    return [*_compared(host, runs, Row("", tuple(execs)), Row("", tuple(removed))), *others]
+    return [own, *_compared(host, runs, Row("", tuple(execs)), Row("", tuple(removed))), *others]
 
 
-async def _true(warm: Warm) -> tuple[Row, dict[Channel, Row]]:
+async def _true(warm: Warm) -> tuple[Row, Row, dict[Channel, Row]]:
     host: list[float] = []
+    own: list[float] = []
     runs: dict[Channel, list[float]] = {channel: [] for channel in CHANNELS}
     for _ in range(ROUNDS):
         for channel in CHANNELS:
             host.append(timed(lambda: subprocess.run(["true"], check=True)))
             runs[channel].append(await warm.run(channel, TRUE))
-    return Row("host: subprocess.run(['true']), beside the next", tuple(host)), {
-        channel: Row(f"warm: true in a session, by {channel}", tuple(samples))
-        for channel, samples in runs.items()
-    }
+        own.append(await timed_async(_by_asyncio))
+    return (
+        Row("host: subprocess.run(['true']), beside the next", tuple(host)),
+        Row("host: true by asyncio, which is what an asynchronous program has, output captured", tuple(own)),
+        {
+            channel: Row(f"warm: true in a session, by {channel}", tuple(samples))
+            for channel, samples in runs.items()
+        },
+    )
+
+
+async def _by_asyncio() -> None:
+    process = await asyncio.create_subprocess_exec("true", stdin=DEVNULL, stdout=PIPE, stderr=PIPE)
+    await process.communicate()
+    assert process.returncode == 0
 
 
 async def _of(warm: Warm, what: str) -> list[Row]:
