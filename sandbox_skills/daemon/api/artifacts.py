@@ -15,11 +15,12 @@ from sandbox_skills.artifacts.names import MAX_NAME_BYTES, MAX_VERSION
 from sandbox_skills.daemon.api.auth import Caller, Runner
 from sandbox_skills.daemon.api.content import CONTENT_RESPONSES, Readable, content
 from sandbox_skills.daemon.api.dependencies import TheDaemon
+from sandbox_skills.daemon.api.laid_out import LaidOutRoute
 from sandbox_skills.daemon.api.paging import DEFAULT_PAGE, After, Limit, cursor_of, text_behind
 from sandbox_skills.daemon.api.values import Page, Told, rfc3339
 from sandbox_skills.errors import ArtifactNotFoundError
 
-router = APIRouter(prefix="/v1/artifacts", tags=["artifacts"])
+router = APIRouter(prefix="/v1/artifacts", tags=["artifacts"], route_class=LaidOutRoute)
 
 LATEST = "latest"
 

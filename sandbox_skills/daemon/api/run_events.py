@@ -10,6 +10,7 @@ from fastapi.responses import StreamingResponse
 from sandbox_skills.daemon.api.auth import Runner
 from sandbox_skills.daemon.api.dependencies import TheDaemon
 from sandbox_skills.daemon.api.event_values import NDJSON, SSE, EventTold, ndjson, sse
+from sandbox_skills.daemon.api.laid_out import LaidOutRoute
 from sandbox_skills.daemon.api.streams import spoken
 from sandbox_skills.daemon.api.values import Id
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from sandbox_skills.daemon.truth.run import RunEvent
 
-router = APIRouter(prefix="/v1/runs", tags=["runs"])
+router = APIRouter(prefix="/v1/runs", tags=["runs"], route_class=LaidOutRoute)
 
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 """Whatever stands in between is not to hold events back."""

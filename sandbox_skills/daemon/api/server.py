@@ -10,9 +10,10 @@ from pydantic import ConfigDict, Field
 from sandbox_skills.daemon.access.scopes import Scope
 from sandbox_skills.daemon.api.auth import caller, requires
 from sandbox_skills.daemon.api.dependencies import TheDaemon
+from sandbox_skills.daemon.api.laid_out import LaidOutRoute
 from sandbox_skills.daemon.api.values import Told
 
-router = APIRouter()
+router = APIRouter(route_class=LaidOutRoute)
 
 
 class Health(Told):

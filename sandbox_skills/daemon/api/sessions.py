@@ -13,11 +13,12 @@ from pydantic import ConfigDict, Field
 from sandbox_skills.daemon.api.auth import Caller, Runner
 from sandbox_skills.daemon.api.content import BINARY, CONTENT_RESPONSES, Readable, content
 from sandbox_skills.daemon.api.dependencies import TheDaemon
+from sandbox_skills.daemon.api.laid_out import LaidOutRoute
 from sandbox_skills.daemon.api.paging import DEFAULT_PAGE, After, Limit, cursor_of, id_behind
 from sandbox_skills.daemon.api.values import Given, Id, Page, Told, Words, rfc3339
 from sandbox_skills.daemon.truth.sessions import Session, SessionState
 
-router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
+router = APIRouter(prefix="/v1/sessions", tags=["sessions"], route_class=LaidOutRoute)
 
 LONGEST_SECONDS = 30 * 86_400.0
 """A month: what is to last longer is an artifact."""

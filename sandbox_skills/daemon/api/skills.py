@@ -11,6 +11,7 @@ from fastapi.responses import StreamingResponse
 
 from sandbox_skills.daemon.api.auth import Runner, SkillWriter
 from sandbox_skills.daemon.api.dependencies import TheDaemon
+from sandbox_skills.daemon.api.laid_out import LaidOutRoute
 from sandbox_skills.daemon.api.paging import DEFAULT_PAGE, After, Limit, cursor_of, text_behind
 from sandbox_skills.daemon.api.skill_values import (
     ReportTold,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
-router = APIRouter(prefix="/v1/skills", tags=["skills"])
+router = APIRouter(prefix="/v1/skills", tags=["skills"], route_class=LaidOutRoute)
 
 Name = Annotated[
     str,
