@@ -188,6 +188,7 @@ class TestClaim:
 
     async def test_a_node_gets_only_what_it_can_do(self, dispatch: Dispatch, tenant: str) -> None:
         special = await queued(dispatch, tenant, needs=frozenset({"bubblewrap", "docker"}))
+        assert await claimed(dispatch) == []
         plain = await queued(dispatch, tenant)
         assert await claimed(dispatch) == [plain.id]
         assert await claimed(dispatch, OTHER) == [special.id]

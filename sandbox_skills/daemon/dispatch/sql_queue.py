@@ -28,14 +28,13 @@ from sandbox_skills.daemon.truth.run import (
     cancelled_while_queued,
 )
 from sandbox_skills.daemon.truth.runs import Standing, finish, found, run_of, step, trim
-from sandbox_skills.daemon.truth.tables import RunRow
+from sandbox_skills.daemon.truth.tables import RUN
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Sequence
 
-    from sqlalchemy import ColumnElement, Row
-    from sqlalchemy.orm import Session
+    from sqlalchemy import ColumnElement, Connection, Row
 
     from sandbox_skills.daemon.dispatch.base import Lease, Node
     from sandbox_skills.daemon.truth.database import Database
@@ -64,9 +63,8 @@ class SqlRunQueue:
 
     async def submit(self, run: NewRun) -> Accepted | QueueFull:
         now = self._database.clock()
-        result = await self._database.write(
-            Change.RUN_SUBMIT, lambda session: submit(session, run, self._options, now=now)
-        )
+        work = partial(submit, new=run, options=self._options, now=now)
+        result = await self._database.transact(Change.RUN_SUBMIT, work)
         self._work.ring(run.needs)
         return result
 
@@ -95,16 +93,15 @@ class SqlRunQueue:
     async def _claim(self, node: Node, slots: int) -> Sequence[Lease]:
         now = self._database.clock()
         work = partial(claim, node=node, options=self._options, slots=slots, now=now)
-        runs = await self._database.write(Change.RUN_CLAIM, work)
+        runs = await self._database.transact(Change.RUN_CLAIM, work)
         for run in runs:
             self._bell.ring(run_bell(run.id))
         return [SqlLease(self._wiring, run, now + self._options.lease_seconds) for run in runs]
 
     async def cancel(self, run_id: str, *, tenant_id: str, actor: str = "") -> Run:
         now = self._database.clock()
-        run = await self._database.write(
-            Change.RUN_CANCEL, lambda session: _cancel(session, run_id, tenant_id, actor, now=now)
-        )
+        work = partial(_cancel, run_id=run_id, tenant_id=tenant_id, actor=actor, now=now)
+        run = await self._database.transact(Change.RUN_CANCEL, work)
         self._bell.ring(run_bell(run_id))
         if run.node is not None:
             self._bell.ring(node_bell(run.node))
@@ -113,10 +110,10 @@ class SqlRunQueue:
     async def cancels(
         self, node_id: str, *, known: frozenset[str] = frozenset(), wait_seconds: float = 0.0
     ) -> frozenset[str]:
-        query = select(RunRow.id).where(
-            RunRow.state == RunState.RUNNING,
-            RunRow.node == node_id,
-            RunRow.cancel_requested_at.is_not(None),
+        query = select(RUN.c.id).where(
+            RUN.c.state == RunState.RUNNING,
+            RUN.c.node == node_id,
+            RUN.c.cancel_requested_at.is_not(None),
         )
         until = time.monotonic() + wait_seconds
         with self._bell.listening(node_bell(node_id)) as heard:
@@ -127,22 +124,22 @@ class SqlRunQueue:
                     return asked - known
 
     async def abandon(self, finished: Finished, *, nodes: frozenset[str] | None = None) -> Sequence[Run]:
-        where = () if nodes is None else (RunRow.node.in_(nodes),)
+        where = () if nodes is None else (RUN.c.node.in_(nodes),)
         return await self._abandon(finished, *where)
 
     async def expire(self, finished: Finished) -> Sequence[Run]:
-        return await self._abandon(finished, RunRow.lease_until < self._database.clock())
+        return await self._abandon(finished, RUN.c.lease_until < self._database.clock())
 
     async def _abandon(self, finished: Finished, *where: ColumnElement[bool]) -> Sequence[Run]:
         now = self._database.clock()
 
-        def end(session: Session) -> list[Run]:
-            lost = session.scalars(select(RunRow.id).where(RunRow.state == RunState.RUNNING, *where)).all()
+        def end(connection: Connection) -> list[Run]:
+            lost = connection.scalars(select(RUN.c.id).where(RUN.c.state == RunState.RUNNING, *where)).all()
             going = Standing(RunState.RUNNING)
-            rows = [finish(session, run_id, going, finished, now=now, whole=True) for run_id in lost]
+            rows = [finish(connection, run_id, going, finished, now=now, whole=True) for run_id in lost]
             return [run_of(row) for row in rows if row is not None]
 
-        runs = await self._database.write(Change.RUN_ABANDON, end)
+        runs = await self._database.transact(Change.RUN_ABANDON, end)
         for run in runs:
             self._bell.ring(run_bell(run.id))
         self._work.ring()
@@ -150,9 +147,9 @@ class SqlRunQueue:
 
     async def depth(self) -> QueueDepth:
         query = (
-            select(RunRow.state, RunRow.tenant_id, func.count())
-            .where(RunRow.state.in_([RunState.QUEUED, RunState.RUNNING]))
-            .group_by(RunRow.state, RunRow.tenant_id)
+            select(RUN.c.state, RUN.c.tenant_id, func.count())
+            .where(RUN.c.state.in_([RunState.QUEUED, RunState.RUNNING]))
+            .group_by(RUN.c.state, RUN.c.tenant_id)
         )
         rows = await self._database.read(lambda session: session.execute(query).all())
         queued = Counter({tenant: count for state, tenant, count in rows if state == RunState.QUEUED})
@@ -187,36 +184,36 @@ class SqlLease:
         now = self._database.clock()
         until = now + self._options.lease_seconds
 
-        def longer(session: Session) -> bool:
-            row = self._held(step(session, self._run.id, self._mine(), {"lease_until": until}, now=now))
+        def longer(connection: Connection) -> bool:
+            row = self._held(step(connection, self._run.id, self._mine(), {"lease_until": until}, now=now))
             return row.cancel_requested_at is not None
 
-        is_cancelled = await self._database.write(Change.RUN_RENEW, longer)
+        is_cancelled = await self._database.transact(Change.RUN_RENEW, longer)
         self._until = until
         return is_cancelled
 
     async def append(self, events: Sequence[NewEvent]) -> int:
         now = self._database.clock()
 
-        def add(session: Session) -> int:
-            row = self._held(step(session, self._run.id, self._mine(), {}, events=events, now=now))
-            trim(session, self._run.id, row, max_bytes=self._options.max_event_bytes)
+        def add(connection: Connection) -> int:
+            row = self._held(step(connection, self._run.id, self._mine(), {}, events=events, now=now))
+            trim(connection, self._run.id, row, max_bytes=self._options.max_event_bytes)
             last: int = row.event_last
             return last
 
-        last = await self._database.write(Change.EVENT_APPEND, add)
+        last = await self._database.transact(Change.EVENT_APPEND, add)
         self._bell.ring(run_bell(self._run.id))
         return last
 
     async def complete(self, finished: Finished, *, events: Sequence[NewEvent] = ()) -> Run:
         now = self._database.clock()
 
-        def end(session: Session) -> tuple[Run, bool]:
-            row = self._held(finish(session, self._run.id, self._mine(), finished, events=events, now=now))
-            trim(session, self._run.id, row, max_bytes=self._options.max_event_bytes)
-            return _finished(self._run, finished, row, now=now), something_waits(session)
+        def end(connection: Connection) -> tuple[Run, bool]:
+            row = self._held(finish(connection, self._run.id, self._mine(), finished, events=events, now=now))
+            trim(connection, self._run.id, row, max_bytes=self._options.max_event_bytes)
+            return _finished(self._run, finished, row, now=now), something_waits(connection)
 
-        run, others_wait = await self._database.write(Change.RUN_COMPLETE, end)
+        run, others_wait = await self._database.transact(Change.RUN_COMPLETE, end)
         self._bell.ring(run_bell(self._run.id))
         if others_wait:
             self._work.ring()
@@ -226,11 +223,11 @@ class SqlLease:
         now = self._database.clock()
         given_back = {"state": RunState.QUEUED, "node": None, "started_at": None, "lease_until": None}
 
-        def give_back(session: Session) -> None:
+        def give_back(connection: Connection) -> None:
             released = [NewEvent(RELEASED)]
-            self._held(step(session, self._run.id, self._mine(), given_back, events=released, now=now))
+            self._held(step(connection, self._run.id, self._mine(), given_back, events=released, now=now))
 
-        await self._database.write(Change.RUN_RELEASE, give_back)
+        await self._database.transact(Change.RUN_RELEASE, give_back)
         self._bell.ring(run_bell(self._run.id))
         self._work.ring(self._run.needs)
 
@@ -257,15 +254,17 @@ def _finished(run: Run, finished: Finished, counters: Row[Any], *, now: float) -
     )
 
 
-def _cancel(session: Session, run_id: str, tenant_id: str, actor: str, *, now: float) -> Run:
-    run = found(session, run_id, tenant_id)
+def _cancel(connection: Connection, run_id: str, tenant_id: str, actor: str, *, now: float) -> Run:
+    run = found(connection, run_id, tenant_id)
     if run.state is RunState.FINISHED or run.cancel_requested_at is not None:
         return run
     asked, standing = [NewEvent(CANCEL_REQUESTED)], Standing(run.state)
-    changed = step(session, run_id, standing, {"cancel_requested_at": now}, events=asked, now=now, whole=True)
+    changed = step(
+        connection, run_id, standing, {"cancel_requested_at": now}, events=asked, now=now, whole=True
+    )
     if run.state is RunState.QUEUED:
-        changed = finish(session, run_id, standing, cancelled_while_queued(), now=now, whole=True)
-    audit.append(session, Deed(actor, "run.cancel", f"run:{run_id}", tenant_id), at=now)
+        changed = finish(connection, run_id, standing, cancelled_while_queued(), now=now, whole=True)
+    audit.append(connection, Deed(actor, "run.cancel", f"run:{run_id}", tenant_id), at=now)
     return run if changed is None else run_of(changed)
 
 

@@ -224,14 +224,14 @@ class SkillService:
         if is_new:
             told = {"version": version.version, "digest": version.digest}
             deed = Deed(actor, "skill.add", f"skill:{version.name}", tenant, told)
-            audit.append(session, deed, at=now)
+            audit.append(session.connection(), deed, at=now)
         return version, is_new
 
     def _deleted(self, name: str, version: int | None, tenant: str, actor: str, session: Session) -> None:
         now = self._database.clock()
         delete_version(session, name, version, tenant_id=tenant, now=now)
         deed = Deed(actor, "skill.delete", f"skill:{name}", tenant, {"version": version})
-        audit.append(session, deed, at=now)
+        audit.append(session.connection(), deed, at=now)
 
     async def _done(self, work: Callable[[], T]) -> T:
         """Does blocking work on an upload, to its end: nothing is to write where files are being removed."""

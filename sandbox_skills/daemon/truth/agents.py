@@ -187,7 +187,7 @@ def _begin(session: Session, agent_id: str, begin: Beginning, tenant_id: str, *,
     session.add(row)
     session.flush()
     deed = Deed(begin.actor, "agent.create", f"agent:{agent_id}", tenant_id, {"model": row.request["model"]})
-    audit.append(session, deed, at=now)
+    audit.append(session.connection(), deed, at=now)
 
 
 def _without(row: AgentRow, call_ids: Collection[str]) -> list[dict[str, Any]]:

@@ -11,16 +11,17 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import bindparam, insert, select
 
 from sandbox_skills.daemon.errors import AuditDamagedError
 from sandbox_skills.daemon.truth.changes import Change
-from sandbox_skills.daemon.truth.tables import AuditRow
+from sandbox_skills.daemon.truth.prepared import Prepared
+from sandbox_skills.daemon.truth.tables import AUDIT, AuditRow
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
 
-    from sqlalchemy.orm import Session
+    from sqlalchemy import Connection
 
     from sandbox_skills.daemon.truth.database import Database
 
@@ -67,20 +68,19 @@ def entry_hash(entry: AuditEntry) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def append(session: Session, deed: Deed, *, at: float) -> None:
+def append(connection: Connection, deed: Deed, *, at: float) -> None:
     """Adds a deed within the transaction that does it, so that neither is there without the other."""
-    head = session.connection().execute(_HEAD).first()
+    head = _HEAD.first(connection)
     seq, previous = (head.seq + 1, head.hash) if head else (1, NO_HASH)
     detail = json.loads(json.dumps(dict(deed.detail)))  # as it will be read
     entry = AuditEntry(
         seq, at, deed.tenant_id, deed.actor, deed.action, deed.subject, detail, previous, hash=""
     )
-    session.connection().execute(_ADD, {**entry.as_dict(), "hash": entry_hash(entry)})
+    _ADD.run(connection, {**entry.as_dict(), "hash": entry_hash(entry)})
 
 
-# Built once: an entry is a part of nearly every change.
-_HEAD = select(AuditRow.seq, AuditRow.hash).order_by(AuditRow.seq.desc()).limit(1).with_for_update()
-_ADD = insert(AuditRow)
+_HEAD = Prepared(select(AUDIT.c.seq, AUDIT.c.hash).order_by(AUDIT.c.seq.desc()).limit(1).with_for_update())
+_ADD = Prepared(insert(AUDIT).values({name: bindparam(name) for name in AuditEntry.__slots__}))
 
 
 class AuditTrail:
@@ -92,7 +92,9 @@ class AuditTrail:
     async def record(self, deed: Deed) -> None:
         """Adds a deed that changes nothing in the database."""
         now = self._database.clock()
-        await self._database.write(Change.AUDIT_APPEND, lambda session: append(session, deed, at=now))
+        await self._database.transact(
+            Change.AUDIT_APPEND, lambda connection: append(connection, deed, at=now)
+        )
 
     async def page(
         self, *, after: int = 0, limit: int = BATCH, tenant_id: str | None = None

@@ -95,7 +95,9 @@ class Keys:
         def insert(session: Session) -> ApiKey:
             found(session, tenant_id)
             session.add(row)
-            audit.append(session, Deed(actor, "key.create", f"key:{row.id}", tenant_id, detail), at=now)
+            audit.append(
+                session.connection(), Deed(actor, "key.create", f"key:{row.id}", tenant_id, detail), at=now
+            )
             return _key(row)
 
         return await self._database.write(Change.KEY_CREATE, insert)
@@ -117,7 +119,9 @@ class Keys:
                 raise KeyNotFoundError(f"there is no key {key_id[:80]!r}")
             if row.revoked_at is None:
                 row.revoked_at = now
-                audit.append(session, Deed(actor, "key.revoke", f"key:{key_id}", row.tenant_id), at=now)
+                audit.append(
+                    session.connection(), Deed(actor, "key.revoke", f"key:{key_id}", row.tenant_id), at=now
+                )
             return _key(row)
 
         return await self._database.write(Change.KEY_REVOKE, end)

@@ -1,7 +1,7 @@
 """Runs as rows: how they are read, and the steps of their life as parts of a transaction.
 
 A step that an attempt takes names that attempt, and finds nothing where another one has the run by now. The statements
-are built once and go past the ORM: each run is three or four steps, and building one costs more than doing it.
+are prepared: each run is three or four steps.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import bindparam, delete, insert, select, update
 
 from sandbox_skills.daemon.errors import RunNotFoundError
+from sandbox_skills.daemon.truth.prepared import Prepared
 from sandbox_skills.daemon.truth.run import (
     FINISHED,
     QUEUED,
     NewEvent,
+    NewRun,
     Run,
     RunEvent,
     RunKind,
@@ -29,12 +31,10 @@ from sandbox_skills.daemon.truth.tables import EVENT, RUN, EventRow, RunRow
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sqlalchemy import Row
-    from sqlalchemy.orm import Session
-    from sqlalchemy.sql.dml import ReturningUpdate
+    from sqlalchemy import Connection, Row
 
     from sandbox_skills.daemon.truth.database import Database
-    from sandbox_skills.daemon.truth.run import Finished, NewRun
+    from sandbox_skills.daemon.truth.run import Finished
 
 TRIMMED_AT_ONCE = 1000
 """Events looked at to make room: more than one append brings."""
@@ -112,17 +112,18 @@ def row_values(run: Run) -> dict[str, Any]:
 
 
 _EMPTY_BYTES = len(json.dumps({}))
+_NEW_COLUMNS = row_values(new_run("", NewRun("", {}), now=0.0)).keys()
 
 
-def found(session: Session, run_id: str, tenant_id: str | None = None) -> Run:
+def found(connection: Connection, run_id: str, tenant_id: str | None = None) -> Run:
     """Returns a run, one of that tenant's if it is named; raises RunNotFoundError."""
-    row = session.connection().execute(_FIND, {"run": run_id}).first()
+    row = _FIND.first(connection, {"run": run_id})
     if row is None or tenant_id not in {None, row.tenant_id}:
         raise RunNotFoundError(f"there is no run {run_id[:80]!r}")
     return run_of(row)
 
 
-_FIND = select(*RUN.c).where(RUN.c.id == bindparam("run")).with_for_update()
+_FIND = Prepared(select(*RUN.c).where(RUN.c.id == bindparam("run")).with_for_update())
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ class Standing:
 
 
 def step(
-    session: Session,
+    connection: Connection,
     run_id: str,
     standing: Standing,
     changes: Mapping[str, Any],
@@ -159,9 +160,9 @@ def step(
     if standing.attempt is not None:
         parameters["of_attempt"] = standing.attempt
     statement = _step(tuple(changes), fenced=standing.attempt is not None, whole=whole)
-    changed = session.connection().execute(statement, parameters).first()
+    changed = statement.first(connection, parameters)
     if changed is not None and events:
-        _add_events(session, run_id, changed.event_last - len(events) + 1, events, sizes, now)
+        _add_events(connection, run_id, changed.event_last - len(events) + 1, events, sizes, now)
     return changed
 
 
@@ -170,7 +171,7 @@ COUNTERS = (RUN.c.event_first, RUN.c.event_last, RUN.c.event_bytes, RUN.c.cancel
 
 
 @cache
-def _step(names: tuple[str, ...], *, fenced: bool, whole: bool) -> ReturningUpdate[Any]:
+def _step(names: tuple[str, ...], *, fenced: bool, whole: bool) -> Prepared:
     """Returns the statement of one kind of step, of which there are few; `names` are the columns that it sets."""
     where = [RUN.c.id == bindparam("for_run"), RUN.c.state == bindparam("in_state")]
     if fenced:
@@ -181,25 +182,32 @@ def _step(names: tuple[str, ...], *, fenced: bool, whole: bool) -> ReturningUpda
         "attempt": RUN.c.attempt + bindparam("more_attempts"),
     }
     changed = {name: bindparam(f"new_{name}", type_=RUN.c[name].type) for name in names}
-    return update(RUN).where(*where).values(counted | changed).returning(*(RUN.c if whole else COUNTERS))
+    returned = RUN.c if whole else COUNTERS
+    return Prepared(update(RUN).where(*where).values(counted | changed).returning(*returned))
 
 
-def begin(session: Session, run_id: str, new: NewRun, *, now: float) -> Run:
+def begin(connection: Connection, run_id: str, new: NewRun, *, now: float) -> Run:
     """Adds a run that begins to wait, with its first event."""
     run = new_run(run_id, new, now=now)
-    session.connection().execute(_ADD_RUN, row_values(run))
-    _add_events(session, run_id, 1, [NewEvent(QUEUED)], [_EMPTY_BYTES], now)
+    _ADD_RUN.run(connection, row_values(run))
+    _add_events(connection, run_id, 1, [NewEvent(QUEUED)], [_EMPTY_BYTES], now)
     return run
 
 
-_ADD_RUN, _ADD_EVENT = insert(RUN), insert(EVENT)
+_ADD_RUN = Prepared(insert(RUN).values({name: bindparam(name) for name in _NEW_COLUMNS}))
+_ADD_EVENT = Prepared(insert(EVENT).values({column.name: bindparam(column.name) for column in EVENT.c}))
 
 
 def _add_events(
-    session: Session, run_id: str, first: int, events: Sequence[NewEvent], sizes: Sequence[int], now: float
+    connection: Connection,
+    run_id: str,
+    first: int,
+    events: Sequence[NewEvent],
+    sizes: Sequence[int],
+    now: float,
 ) -> None:
-    session.connection().execute(
-        _ADD_EVENT,
+    _ADD_EVENT.run_all(
+        connection,
         [
             {
                 "run_id": run_id,
@@ -214,7 +222,7 @@ def _add_events(
     )
 
 
-def trim(session: Session, run_id: str, kept: Row[Any], *, max_bytes: int) -> None:
+def trim(connection: Connection, run_id: str, kept: Row[Any], *, max_bytes: int) -> None:
     """Removes the oldest events of a run that has more than `max_bytes` of them; the newest one stays.
 
     `kept` are its COUNTERS.
@@ -223,18 +231,18 @@ def trim(session: Session, run_id: str, kept: Row[Any], *, max_bytes: int) -> No
     if over <= 0:
         return
     query = select(EVENT.c.seq, EVENT.c.size).where(EVENT.c.run_id == run_id, EVENT.c.seq < kept.event_last)
-    for seq, size in session.execute(query.order_by(EVENT.c.seq).limit(TRIMMED_AT_ONCE)):
+    for seq, size in connection.execute(query.order_by(EVENT.c.seq).limit(TRIMMED_AT_ONCE)):
         if over <= 0:
             break
         over, first = over - size, seq + 1
-    session.execute(delete(EVENT).where(EVENT.c.run_id == run_id, EVENT.c.seq < first))
-    session.execute(
+    connection.execute(delete(EVENT).where(EVENT.c.run_id == run_id, EVENT.c.seq < first))
+    connection.execute(
         update(RUN).where(RUN.c.id == run_id).values(event_bytes=over + max_bytes, event_first=first)
     )
 
 
 def finish(
-    session: Session,
+    connection: Connection,
     run_id: str,
     standing: Standing,
     finished: Finished,
@@ -254,7 +262,7 @@ def finish(
         "lease_until": None,
     }
     last = NewEvent(FINISHED, {"outcome": outcome, "limits_hit": limits_hit})
-    return step(session, run_id, standing, changes, events=[*events, last], now=now, whole=whole)
+    return step(connection, run_id, standing, changes, events=[*events, last], now=now, whole=whole)
 
 
 def event_of(row: EventRow | Row[Any]) -> RunEvent:
@@ -270,7 +278,7 @@ class Runs:
 
     async def get(self, run_id: str, *, tenant_id: str) -> Run:
         """Returns one run; raises RunNotFoundError, also for another tenant's."""
-        return await self._database.read(lambda session: found(session, run_id, tenant_id))
+        return await self._database.read(lambda session: found(session.connection(), run_id, tenant_id))
 
     async def list(
         self,

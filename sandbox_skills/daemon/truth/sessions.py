@@ -95,7 +95,11 @@ class Sessions:
                     f"{max_open} sessions are open already", hint="close some, or let them expire"
                 )
             transaction.add(row)
-            audit.append(transaction, Deed(actor, "session.create", f"session:{row.id}", tenant_id), at=now)
+            audit.append(
+                transaction.connection(),
+                Deed(actor, "session.create", f"session:{row.id}", tenant_id),
+                at=now,
+            )
             return _session(row)
 
         return await self._database.write(Change.SESSION_CREATE, add)
@@ -188,7 +192,7 @@ class Sessions:
             if row.state != SessionState.CLOSED:
                 _close(row, end)
                 deed = Deed(actor, "session.close", f"session:{row.id}", tenant_id, {"end": end})
-                audit.append(transaction, deed, at=now)
+                audit.append(transaction.connection(), deed, at=now)
             return _session(row)
 
         return await self._database.write(Change.SESSION_CLOSE, work)

@@ -227,9 +227,9 @@ class NodeRow(Table):
     capabilities: Mapped[list[str]]
 
 
-TENANT, KEY, SESSION, RUN, EVENT, NODE = (
+TENANT, KEY, SESSION, RUN, EVENT, IDEMPOTENCY, AUDIT, NODE = (
     Table.metadata.tables[row.__tablename__]
-    for row in (TenantRow, KeyRow, SessionRow, RunRow, EventRow, NodeRow)
+    for row in (TenantRow, KeyRow, SessionRow, RunRow, EventRow, IdempotencyRow, AuditRow, NodeRow)
 )
 """The tables themselves, for statements of the way that every run goes: past the ORM they cost a fifth."""
 

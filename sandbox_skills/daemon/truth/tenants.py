@@ -78,7 +78,7 @@ class Tenants:
             session.add(row)
             session.flush()
             deed = Deed(actor, "tenant.create", f"tenant:{row.id}", row.id, {"name": name})
-            audit.append(session, deed, at=now)
+            audit.append(session.connection(), deed, at=now)
             return tenant_of(row)
 
         try:
@@ -132,7 +132,9 @@ class Tenants:
                 row.policy = dict(policy)
             if disabled is not None:
                 row.disabled_at = (row.disabled_at or now) if disabled else None
-            audit.append(session, Deed(actor, "tenant.update", f"tenant:{row.id}", row.id, detail), at=now)
+            audit.append(
+                session.connection(), Deed(actor, "tenant.update", f"tenant:{row.id}", row.id, detail), at=now
+            )
             return tenant_of(row)
 
         return await self._database.write(Change.TENANT_UPDATE, change)
