@@ -148,7 +148,7 @@ class BodyTooLargeError(RequestError):
 
 
 class RequestStalledError(RequestError):
-    """The request took too long to come, or stood still; what came of it was dropped."""
+    """The request took too long to come; what came of it was dropped."""
 
     code = "request_stalled"
 

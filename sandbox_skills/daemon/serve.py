@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from sandbox_skills.daemon.api.app import create_app
+from sandbox_skills.daemon.api.connections import Connection
 from sandbox_skills.daemon.ui.dashboard import add_dashboard
 from sandbox_skills.daemon.working.daemon import first_key, opened_daemon
 from sandbox_skills.engines.cancellation import finish
@@ -118,6 +119,8 @@ async def answering(daemon: Daemon, sock: socket.socket) -> AsyncGenerator[None]
     add_dashboard(app, daemon)
     config = uvicorn.Config(
         app,
+        # Named, as what it would choose goes by what else is installed.
+        http=Connection,
         lifespan="off",
         log_config=None,
         access_log=False,

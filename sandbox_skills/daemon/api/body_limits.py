@@ -1,7 +1,8 @@
-"""No request is longer than the server takes, whatever it says of its own length."""
+"""No request is longer than the server takes, whatever it says of its own length, nor comes for ever."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,11 +11,19 @@ from starlette.exceptions import HTTPException
 from sandbox_skills.daemon.api.problems import answer_of
 from sandbox_skills.daemon.api.request_ids import request_id_of
 from sandbox_skills.daemon.errors import BodyError
+from sandbox_skills.spec import KIB
 
 if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+STALL_SECONDS = 20.0
+"""Longest wait for the next bytes: whoever is slower than this is not coming back, or means harm."""
+
+SLOWEST = 1 * KIB
+"""Bytes a second that a body makes on the whole: a tenth of what a modem did; a byte now and then is no client."""
+
+TIMEOUT = 408
 TOO_LARGE = 413
 
 
@@ -50,20 +59,48 @@ class BoundedBodies:
             return
         most = self._limits.of(scope["method"], headers.get(b"content-type", b""))
         told = headers.get(b"content-length", b"0")
-        too_long = told.isdigit() and int(told[:20]) > most
-        read = 0
+        if told.isdigit() and int(told[:20]) > most:
+            await self._app(scope, _refusing(most), send)
+        else:
+            await self._app(scope, _Body(receive, most).receive, send)
 
-        async def bounded() -> Message:
-            nonlocal read
-            if too_long:
-                raise _too_large(most)
-            message = await receive()
-            read += len(message.get("body", b""))
-            if read > most:
-                raise _too_large(most)
-            return message
 
-        await self._app(scope, bounded, send)
+class _Body:
+    """A body that comes in time and ends in time, or is given up."""
+
+    def __init__(self, receive: Receive, most: int) -> None:
+        self._receive = receive
+        self._most = most
+        self._read = 0
+        self._whole = False
+        self._loop = asyncio.get_running_loop()
+        self._began = self._loop.time()
+
+    async def receive(self) -> Message:
+        """Returns the next message; behind the body that is the client's going, whenever it is."""
+        if self._whole:
+            return await self._receive()
+        try:
+            async with asyncio.timeout_at(self._deadline()):
+                message = await self._receive()
+        except TimeoutError as error:
+            raise _stalled() from error
+        self._whole = not message.get("more_body", False)
+        self._read += len(message.get("body", b""))
+        if self._read > self._most:
+            raise _too_large(self._most)
+        return message
+
+    def _deadline(self) -> float:
+        slowest = self._began + STALL_SECONDS + self._read / SLOWEST
+        return min(slowest, self._loop.time() + STALL_SECONDS)
+
+
+def _refusing(most: int) -> Receive:
+    async def receive() -> Message:
+        raise _too_large(most)
+
+    return receive
 
 
 def _ambiguous(scope: Scope) -> Response:
@@ -80,3 +117,10 @@ def _ambiguous(scope: Scope) -> Response:
 def _too_large(most: int) -> HTTPException:
     """Returns the refusal, as the framework's own error: it passes that through where it reads a body."""
     return HTTPException(TOO_LARGE, f"a request of this kind may have {most} bytes")
+
+
+def _stalled() -> HTTPException:
+    return HTTPException(
+        TIMEOUT,
+        f"nothing of the body came for {STALL_SECONDS:g} seconds, or less than {SLOWEST} bytes a second",
+    )

@@ -128,6 +128,7 @@ _HTTP_CODES = MappingProxyType(
         400: "request_invalid",
         404: "not_found",
         405: "method_not_allowed",
+        408: "request_stalled",
         413: "request_too_large",
         415: "media_type_unsupported",
     }

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
     from sandbox_skills.install.limits import FetchLimits
 
-STALL_SECONDS = 20.0
-"""Longest wait for the next bytes: whoever is slower than this is not coming back, or means harm."""
-
 PIECE = 64 * KIB
 """Bytes that are written at once: a client may send each by itself, and a thread costs as much for one as for these."""
 
@@ -44,9 +41,7 @@ async def received(request: Request, incoming: Path, limits: FetchLimits) -> Upl
         with anyio.fail_after(limits.seconds):
             return await _form(body, boundary, folder, limits)
     except TimeoutError as error:
-        raise RequestStalledError(
-            f"the body took more than {limits.seconds:g} seconds, or nothing of it came for {STALL_SECONDS:g}"
-        ) from error
+        raise RequestStalledError(f"the body took more than {limits.seconds:g} seconds") from error
 
 
 async def _form(body: AsyncIterator[bytes], boundary: bytes, folder: Path, limits: FetchLimits) -> Upload:
@@ -81,8 +76,7 @@ async def _body(request: Request, most: int) -> AsyncIterator[bytes]:
     left, held = most, bytearray()
     pieces = request.stream()
     while True:
-        with anyio.fail_after(STALL_SECONDS):
-            data = await anext(pieces, None)
+        data = await anext(pieces, None)
         if data is None:
             yield bytes(held)
             return

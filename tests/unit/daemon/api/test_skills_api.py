@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sandbox_skills.daemon.access.scopes import Scope
-from sandbox_skills.daemon.api import uploads
+from sandbox_skills.daemon.api import body_limits
 from tests.daemon_host import opened_host
 from tests.http_server import serving
 
@@ -346,7 +346,7 @@ async def test_a_client_that_hangs_up_in_the_middle_leaves_nothing(host: Host, t
 async def test_a_body_that_stands_still_is_given_up(
     host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(uploads, "STALL_SECONDS", 0.2)
+    monkeypatch.setattr(body_limits, "STALL_SECONDS", 0.2)
     async with connected(host) as (reader, writer, key):
         writer.write(head(key, "content-length: 1000000") + PART)
         async with asyncio.timeout(10):

@@ -1,0 +1,105 @@
+"""Clients that say nothing, or say it a byte at a time: none of them holds a connection for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sandbox_skills.daemon.api import body_limits, connections
+from tests.daemon_host import opened_host
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator
+    from pathlib import Path
+
+    from tests.daemon_host import Host
+
+pytestmark = pytest.mark.anyio
+
+SHORT = 0.2
+
+GET = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.fixture
+async def host(tmp_path: Path) -> AsyncIterator[Host]:
+    async with opened_host(tmp_path) as host:
+        yield host
+
+
+@asynccontextmanager
+async def connected(host: Host) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    async with host.serving() as address:
+        name, _, port = address.rpartition(":")
+        reader, writer = await asyncio.open_connection(name, int(port))
+        try:
+            async with asyncio.timeout(15):
+                yield reader, writer
+        finally:
+            writer.close()
+
+
+def posted(length: int, *lines: str) -> bytes:
+    head = ["POST /v1/runs HTTP/1.1", "Host: x", "Content-Type: application/json", *lines]
+    return "\r\n".join([*head, f"Content-Length: {length}", "", ""]).encode()
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /healthz HTTP/1.1\r\nHos"])
+async def test_a_head_that_does_not_come_ends_the_connection(
+    host: Host, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    monkeypatch.setattr(connections, "HEAD_SECONDS", SHORT)
+    async with connected(host) as (reader, writer):
+        writer.write(said)
+        assert await reader.read() == b""
+
+
+async def test_so_does_a_second_one(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "HEAD_SECONDS", SHORT)
+    async with connected(host) as (reader, writer):
+        writer.write(GET)
+        assert b'{"status":"ok"}' in await reader.readuntil(b"}")
+        writer.write(GET[:-2])
+        assert await reader.read() == b""
+
+
+async def test_who_has_asked_may_listen_for_as_long_as_it_takes(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "HEAD_SECONDS", SHORT)
+    monkeypatch.setattr(body_limits, "STALL_SECONDS", SHORT)
+    key = await host.tenant("acme")
+    order = b'{"skill":"greeter","command":"sleep 1; echo late"}'
+    async with connected(host) as (reader, writer):
+        for byte in posted(len(order), f"Authorization: Bearer {key}") + order:
+            writer.write(bytes([byte]))
+        answer = await reader.readuntil(b'"attempt":0}')
+        run_id = answer.partition(b'{"id":"')[2][:26].decode()
+        head = f"GET /v1/runs/{run_id}/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {key}\r\n\r\n"
+        writer.write(head.encode())
+        assert b"exited" in await reader.readuntil(b"\r\n0\r\n\r\n")
+
+
+async def test_a_body_that_stands_still_is_given_up_whoever_sent_it(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(body_limits, "STALL_SECONDS", SHORT)
+    async with connected(host) as (reader, writer):
+        writer.write(posted(100) + b'{"skill":')
+        answer = await reader.readuntil(b"}")
+    assert answer.startswith(b"HTTP/1.1 408")
+    assert b'"code":"request_stalled"' in answer
+
+
+async def test_so_is_one_that_comes_a_byte_now_and_then(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body_limits, "STALL_SECONDS", 5 * SHORT)
+    async with connected(host) as (reader, writer):
+        writer.write(posted(10_000))
+        answer = asyncio.ensure_future(reader.readuntil(b"}"))
+        while not answer.done():
+            writer.write(b" ")
+            await asyncio.wait([answer], timeout=SHORT / 2)
+    assert answer.result().startswith(b"HTTP/1.1 408")
