@@ -8,11 +8,10 @@ where the program failed and no counter answers: a program can print whatever it
 from __future__ import annotations
 
 import codecs
-import math
 import re
 from dataclasses import dataclass
 from signal import SIGKILL, SIGXCPU, SIGXFSZ, Signals
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from sandbox_skills.engines.wire import plain
 from sandbox_skills.errors import RunnerProtocolError, SandboxLostError
@@ -22,6 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sandbox_skills.spec import LimitName
+
+_NOTHING: frozenset[LimitName] = frozenset()
+_SUCCESS, _MEMORY, _CPU_TIME = Exited(0), Stopped("memory"), Stopped("cpu_time")
 
 RunnerStop = Literal["wall_time", "cpu_time", "memory", "output", "cancelled"]
 """Why the runner itself may end a run; memory is the kernel's doing, but for what that counts for nobody."""
@@ -56,8 +58,7 @@ class Death:
     exit_code: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Ended:
+class _Ended(NamedTuple):
     """An ENDED payload whose every value has the type and range it must have."""
 
     exit: int | None
@@ -92,7 +93,7 @@ def outcome(ended: Mapping[str, object], *, limits: Limits, stdout: bytes, stder
         raise RunnerProtocolError("ENDED counts less output than was sent")
     ending = _ending(facts, limits)
     seen = _counted(facts, ending) | _cut(facts, len(stdout), len(stderr))
-    guessed = _guessed(facts, ending, limits, stdout + b"\n" + stderr) - seen
+    guessed = _guessed(facts, ending, limits, stdout, stderr) - seen
     return Outcome(
         ending=ending,
         limits_hit=seen | guessed,
@@ -165,8 +166,8 @@ def _reports_out_of_cpu(facts: _Ended, limits: Limits) -> bool:
 def _counted(facts: _Ended, ending: Ending) -> frozenset[LimitName]:
     """What a counter or a signal of the kernel shows."""
     hits: dict[LimitName, bool] = {
-        "memory": bool(facts.oom_kills) or ending == Stopped("memory"),
-        "cpu_time": ending == Stopped("cpu_time"),
+        "memory": bool(facts.oom_kills) or ending == _MEMORY,
+        "cpu_time": ending == _CPU_TIME,
         "pids": bool(facts.pids_max),
         "file_size": facts.signal == SIGXFSZ,
     }
@@ -181,17 +182,17 @@ def _cut(facts: _Ended, stdout: int, stderr: int) -> frozenset[LimitName]:
     return _true(hits)
 
 
-def _guessed(facts: _Ended, ending: Ending, limits: Limits, output: bytes) -> frozenset[LimitName]:
+def _guessed(facts: _Ended, ending: Ending, limits: Limits, *output: bytes) -> frozenset[LimitName]:
     """What a full disk suggests, and for a program that failed also its messages and exit code."""
     full = _true({"disk": facts.disk_full, "inodes": facts.inodes_full})
-    if ending == Exited(0):
+    if ending == _SUCCESS:
         return full
     suggested: dict[LimitName, bool] = {
         "memory": facts.oom_kills is None and (ending == Signalled(SIGKILL) or facts.reports(SIGKILL)),
         "cpu_time": _reports_out_of_cpu(facts, limits),
         "file_size": facts.reports(SIGXFSZ),
     }
-    return full | _true(suggested) | _messages(facts, output, full=bool(full))
+    return full | _true(suggested) | _messages(facts, b"\n".join(output), full=bool(full))
 
 
 def _messages(facts: _Ended, output: bytes, *, full: bool) -> frozenset[LimitName]:
@@ -201,6 +202,8 @@ def _messages(facts: _Ended, output: bytes, *, full: bool) -> frozenset[LimitNam
 
 
 def _true(hits: Mapping[LimitName, bool]) -> frozenset[LimitName]:
+    if True not in hits.values():  # as of nearly all runs, each of which asks four times
+        return _NOTHING
     return frozenset(name for name, hit in hits.items() if hit)
 
 
@@ -246,12 +249,12 @@ def _wrong(name: str) -> RunnerProtocolError:
 
 
 def _stop(value: object) -> RunnerStop | None:
+    if value is None:
+        return None
     for reason in RUNNER_STOPS:
         if value == reason:
             return reason
-    if value is not None:
-        raise _wrong("stopped")
-    return None
+    raise _wrong("stopped")
 
 
 def _optional_count(ended: Mapping[str, object], name: str, most: int = MAX_COUNT) -> int | None:
@@ -260,16 +263,17 @@ def _optional_count(ended: Mapping[str, object], name: str, most: int = MAX_COUN
 
 def _count(ended: Mapping[str, object], name: str, most: int = MAX_COUNT) -> int:
     value = ended.get(name)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+    # JSON has no other integers, and a bool is none of them.
+    if type(value) is not int or not 0 <= value <= most:
         raise _wrong(name)
     return value
 
 
 def _seconds(ended: Mapping[str, object], name: str) -> float:
     value = ended.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if type(value) is not float and type(value) is not int:
         raise _wrong(name)
-    if not 0 <= value <= MAX_COUNT or not math.isfinite(value):
+    if not 0 <= value <= MAX_COUNT:  # NaN is not, nor is infinity
         raise _wrong(name)
     return float(value)
 
@@ -277,9 +281,11 @@ def _seconds(ended: Mapping[str, object], name: str) -> float:
 def _text(ended: Mapping[str, object], name: str) -> str:
     """Returns text of the box as something that can be printed; nothing for null."""
     value = ended.get(name)
-    if value is not None and not isinstance(value, str):
+    if value is None:
+        return ""
+    if not isinstance(value, str):
         raise _wrong(name)
-    return plain(value or "")
+    return plain(value)
 
 
 def _flag(ended: Mapping[str, object], name: str) -> bool:

@@ -95,6 +95,35 @@ def test_a_payload_that_is_no_object_is_a_breach(payload: bytes) -> None:
         Frame(Kind.PONG, 1, payload).json()
 
 
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=())),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(exclude_categories=())), inner),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.text(st.characters(exclude_categories=())), json_values))
+def test_what_is_written_as_json_is_read_as_the_same_by_both_sides(value: dict[str, object]) -> None:
+    payload = encode(Kind.RUN, 1, value)[HEADER.size :]
+    told = repr(value)  # in which NaN is NaN
+    assert repr(json.loads(payload)) == told
+    assert repr(Frame(Kind.ENDED, 1, payload).json()) == told
+    assert repr(Frame(Kind.ENDED, 1, json.dumps(value).encode()).json()) == told
+
+
+@given(st.binary(max_size=40) | st.text('{}[]",:0123456789.eE+-\\u truefalsn', max_size=40).map(str.encode))
+def test_what_is_read_as_json_is_what_the_standard_library_reads(payload: bytes) -> None:
+    try:
+        expected: object = json.loads(payload)
+    except ValueError:
+        expected = None
+    if payload and isinstance(expected, dict):
+        assert repr(Frame(Kind.ENDED, 1, payload).json()) == repr(expected)
+    elif payload:
+        with pytest.raises(RunnerProtocolError):
+            Frame(Kind.ENDED, 1, payload).json()
+
+
 def test_an_empty_payload_is_an_empty_object() -> None:
     assert Frame(Kind.PONG, 1, b"").json() == {}
 
