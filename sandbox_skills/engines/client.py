@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from sandbox_skills.engines.arguments import below_workspace, check_command, check_terminal
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         AsyncIterator,
         Awaitable,
         Callable,
-        Generator,
         Mapping,
         Sequence,
     )
@@ -94,13 +93,13 @@ class RunnerClient:
         self, command: Command, *, limits: Limits | None = None, on_output: OutputSink | None = None
     ) -> Outcome:
         fed = command.stdin is not None
-        with self._under_way(command, limits or Limits(), on_output, fed=fed) as process:
-            try:
-                if fed:
-                    process.close_stdin()
-                return await process.wait()
-            finally:
-                await process.left()
+        process = self._begun(command, limits or Limits(), on_output, fed=fed)
+        try:
+            if fed:
+                process.close_stdin()
+            return await process.wait()
+        finally:
+            await self._left(process)
 
     @asynccontextmanager
     async def start(
@@ -111,11 +110,11 @@ class RunnerClient:
         tty: TerminalSize | None = None,
         on_output: OutputSink | None = None,
     ) -> AsyncGenerator[Process]:
-        with self._under_way(command, limits or Limits(), on_output, tty=tty) as process:
-            try:
-                yield process
-            finally:
-                await process.left()
+        process = self._begun(command, limits or Limits(), on_output, tty=tty)
+        try:
+            yield process
+        finally:
+            await self._left(process)
 
     async def put(self, path: PurePosixPath, chunks: AsyncIterator[bytes], *, mode: int = 0o644) -> int:
         patience = Patience(ANSWER_SECONDS)
@@ -172,8 +171,7 @@ class RunnerClient:
             request.send(kind, body)
             return await self.link.answer(request, Patience(ANSWER_SECONDS))
 
-    @contextmanager
-    def _under_way(
+    def _begun(
         self,
         command: Command,
         limits: Limits,
@@ -181,32 +179,47 @@ class RunnerClient:
         *,
         fed: bool = True,
         tty: TerminalSize | None = None,
-    ) -> Generator[RunnerProcess]:
-        """Starts a program; whoever leaves waits for `left` before."""
+    ) -> RunnerProcess:
+        """Starts a program, which is to be `_left`."""
         check_command(command)
         if tty is not None:
             check_terminal(tty)
+        self._check_room()
+        order = _order(command, limits, fed=fed, tty=tty, stream=on_output is not None)
+        request = RunRequest(limits, on_output, command.record)
+        process = RunnerProcess(self.link, request, limits, self._post_mortem)
+        self.link.ask(request)
+        self._runs += 1
+        try:
+            request.send(Kind.RUN, order)
+            if command.stdin:
+                request.stdin.feed(command.stdin)
+        except BaseException:
+            self._forget(process)
+            raise
+        return process
+
+    def _check_room(self) -> None:
+        """Raises EngineError where no program can be started now."""
         if not self.link.alive:
             # Whatever ended the box before is no outcome of this program.
             raise self.link.fail(SandboxLostError(f"sandbox {self.id} is gone"))
-        request = RunRequest(limits, on_output, command.record)
-        with self._one_more_run(), self.link.asked(request):
-            request.send(Kind.RUN, _order(command, limits, fed=fed, tty=tty, stream=on_output is not None))
-            request.stdin.feed(command.stdin or b"")
-            yield RunnerProcess(self.link, request, limits, self._post_mortem)
-
-    @contextmanager
-    def _one_more_run(self) -> Generator[None]:
         if self._runs >= self._concurrent_runs:
             raise EngineError(
                 f"sandbox {self.id} runs another command already",
                 hint="the setting session.concurrent_runs allows more",
             )
-        self._runs += 1
+
+    async def _left(self, process: RunnerProcess) -> None:
+        """Returns when a program is gone, whatever cancels the caller."""
         try:
-            yield
+            await process.left()
         finally:
-            self._runs -= 1
+            self._forget(process)
+
+    def _forget(self, process: RunnerProcess) -> None:
+        process.forget()
+        self._runs -= 1
 
     async def _chunks(self, request: GetRequest, patience: Patience) -> AsyncIterator[bytes]:
         while True:

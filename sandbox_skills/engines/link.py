@@ -40,10 +40,6 @@ LATE_BYTES = INITIAL_CREDIT + MAX_REPLY_JSON
 """What may still come for a request that was given up: all it had credit for, and its last word."""
 
 
-OUTPUT = frozenset({Kind.STDOUT, Kind.STDERR})
-"""What nobody asked for piece by piece, as files are: it is paced."""
-
-
 class Patience:
     """How long one request may wait for its box, over all its waits together; bytes to be moved add to it."""
 
@@ -113,25 +109,41 @@ class Link:
 
         Raises what ended the link.
         """
+        self.ask(request)
+        try:
+            yield request
+        finally:
+            self.give_up(request)
+
+    def ask(self, request: Request[Any]) -> None:
+        """Registers a request, until it is given up; raises what ended the link.
+
+        Every run is asked so: `asked` costs it as much again where no cache is warm.
+        """
         if self._fault is not None:
             raise self._fault.with_traceback(None)
         self._last_ref += 1
         ref = request.ref = self._last_ref
         request.send = lambda kind, body=b"", /: self.send(kind, ref, body)
         self._requests[ref] = request
-        try:
-            yield request
-        finally:
-            if self._requests.pop(ref, None) is not None:
-                self._late += LATE_BYTES
-                self.send(Kind.KILL, ref, {"reason": "cancelled"})
+
+    def give_up(self, request: Request[Any]) -> None:
+        """Forgets a request for which nobody waits any more; the box is told unless it has answered."""
+        if self._requests.pop(request.ref, None) is not None:
+            self._late += LATE_BYTES
+            self.send(Kind.KILL, request.ref, {"reason": "cancelled"})
 
     async def answer(self, request: Request[T], patience: Patience) -> T:
         """Returns the answer, or raises the refusal; a cancel leaves the request as it is."""
         started = time.monotonic()
-        if not await request.settled(patience.seconds):
-            raise self.fail(self._late_answer())
+        answer = await self.answer_within(request, patience.seconds)
         patience.seconds -= time.monotonic() - started
+        return answer
+
+    async def answer_within(self, request: Request[T], seconds: float) -> T:
+        """Returns as `answer` does; gives the box up where the answer takes longer."""
+        if not await request.settled(seconds):
+            raise self.fail(self._late_answer())
         return request.done.result()
 
     async def waited(self, waiting: Coroutine[None, None, None], patience: Patience) -> None:
@@ -165,7 +177,8 @@ class Link:
             self._channel.write(frame)
 
     def _dispatch(self, frame: Frame) -> None:
-        if frame.kind in OUTPUT:
+        if frame.kind is Kind.STDOUT or frame.kind is Kind.STDERR:
+            # Nobody asked for it piece by piece, as for files: it is paced.
             self._take_in(len(frame.payload))
         request = self._requests.get(frame.ref)
         if request is None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from sandbox_skills.engines import classify
 from sandbox_skills.engines.arguments import check_terminal
 from sandbox_skills.engines.cancellation import finish
-from sandbox_skills.engines.link import Patience
 from sandbox_skills.engines.wire import MAX_DATA, Kind
 from sandbox_skills.errors import SandboxLostError
 
@@ -85,13 +84,17 @@ class RunnerProcess:
         if not self.heard:
             await finish(self._end())
 
+    def forget(self) -> None:
+        """Ends what the link remembers of it."""
+        self._link.give_up(self._request)
+
     async def _end(self) -> None:
         self.kill()
         with suppress(Exception):  # the caller hears of what made it leave
             await self._ended()
 
     async def _ended(self) -> Outcome:
-        outcome = await self._link.answer(self._request, Patience(self._deadline - time.monotonic()))
+        outcome = await self._link.answer_within(self._request, self._deadline - time.monotonic())
         self.heard = True
         if not outcome.sandbox_lives:
             self._link.fail(SandboxLostError(f"processes of a run in {self._link.name} would not die"))

@@ -208,7 +208,16 @@ class RunRequest(Request[Outcome]):
         allowed = sum(self._caps.values()) if on_output is None else limits.output_bytes
         self._left = allowed + MAX_DATA  # which the runner's own word on a command that cannot start may take
         self._on_output = on_output
-        self.stdin = Stdin(lambda kind, data=b"", /: self.send(kind, data))
+        self._stdin: Stdin | None = None
+
+    @property
+    def stdin(self) -> Stdin:
+        """What the program is given; most are given nothing, and make none."""
+        if self._stdin is None:
+            self._stdin = Stdin(lambda kind, data=b"", /: self.send(kind, data))
+            if self.done.done():
+                self._stdin.drop()
+        return self._stdin
 
     def part(self, frame: Frame) -> None:
         match frame.kind:
@@ -230,7 +239,8 @@ class RunRequest(Request[Outcome]):
         return replace(outcome, recording=recording(body.get("record"))) if self._record else outcome
 
     def ended(self) -> None:
-        self.stdin.drop()
+        if self._stdin is not None:
+            self._stdin.drop()
         super().ended()
 
     def kept(self, stream: Literal["stdout", "stderr"]) -> bytes:

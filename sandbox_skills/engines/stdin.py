@@ -26,8 +26,7 @@ class Stdin:
         self._queue: deque[memoryview] = deque()
         self._window = STDIN_WINDOW
         self._closing = False
-        self._drained = asyncio.Event()
-        self._drained.set()
+        self._drained: asyncio.Event | None = None  # most programs are given nothing
         self._open = True
         self._refused = False
 
@@ -70,11 +69,20 @@ class Stdin:
         """Drops what is queued, and all that follows."""
         self._open = False
         self._queue.clear()
-        self._drained.set()
+        self._told()
 
     async def drained(self) -> None:
         """Returns once everything queued was sent, or dropped."""
-        await self._drained.wait()
+        while self._queue:
+            if self._drained is None:
+                self._drained = asyncio.Event()
+            await self._drained.wait()
+
+    def _told(self) -> None:
+        """Wakes whoever waits for the queue."""
+        if self._drained is not None:
+            self._drained.set()
+            self._drained = None
 
     def _pump(self) -> None:
         while self._queue and self._window:
@@ -85,9 +93,8 @@ class Stdin:
             self._window -= count
             self._send(Kind.STDIN, bytes(data[:count]))
         if self._queue:
-            self._drained.clear()
             return
-        self._drained.set()
+        self._told()
         if self._closing and self._open:
             self._open = False
             self._send(Kind.CLOSE_STDIN)

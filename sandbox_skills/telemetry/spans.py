@@ -69,5 +69,7 @@ def _recorded(
 
 def annotate(current: Span, **attributes: Attribute) -> None:
     """Adds attributes to a span that is open."""
+    if not current.is_recording():
+        return
     for name, value in attributes.items():
         current.set_attribute(f"{PREFIX}{name}", value)

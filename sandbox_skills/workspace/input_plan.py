@@ -104,6 +104,10 @@ class RunInputs:
         return self.host.notes
 
 
+NO_INPUTS = RunInputs()
+"""As most runs have. Shared: nothing in it is ever counted against its budget."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """One reference, read, with the artifact that it stands for where it is one."""

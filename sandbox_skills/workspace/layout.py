@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,6 @@ from sandbox_skills.workspace.paths import box_path, name_fault, safe_file_name,
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import PurePosixPath
 
 SKILLS_DIR = WORKSPACE / "skills"
 """Links to staged skills by name, for convenience; the host never reads them back."""
@@ -65,7 +65,10 @@ def run_directory(run_id: str) -> PurePosixPath:
     """Returns the directory of a run's own; raises PathEscapeError where `run_id` is not one name."""
     if fault := name_fault(run_id):
         raise PathEscapeError(f"run id {shown(run_id)} {fault}")
-    return RUNS_DIR / run_id
+    return PurePosixPath(f"{_RUNS}/{run_id}")  # `/` takes twice as long, and each run has its own
+
+
+_RUNS = str(RUNS_DIR)
 
 
 @lru_cache(maxsize=256)

@@ -164,7 +164,9 @@ class WorkspaceManager:
 
         `staged` None is a run of no skill.
         """
-        redaction = self.services.redaction.adding(request.grants.values())
+        redaction = self.services.redaction
+        if request.grants:
+            redaction = redaction.adding(request.grants.values())
         with redaction.of_errors():
             ready = await self._checked(staged, request, memory, tenant=tenant)
         return replace(ready, redaction=redaction) if redaction else ready

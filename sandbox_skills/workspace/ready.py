@@ -13,7 +13,7 @@ from sandbox_skills.telemetry import NOTHING, Redaction
 from sandbox_skills.workspace import editor
 from sandbox_skills.workspace.commands import check_words, scripts_hint
 from sandbox_skills.workspace.handlers import handler_argv
-from sandbox_skills.workspace.input_plan import InputRules, RunInputs
+from sandbox_skills.workspace.input_plan import NO_INPUTS, InputRules, RunInputs
 from sandbox_skills.workspace.interpreters import read_head, script_argv
 from sandbox_skills.workspace.layout import (
     WORKSPACE_VARIABLES,
@@ -69,7 +69,7 @@ class ReadyRun:
     collect: CollectLimits
     patterns: tuple[str, ...] = ()
     plan: OutputPlan | None = None
-    inputs: RunInputs = field(default_factory=RunInputs)
+    inputs: RunInputs = NO_INPUTS
     warnings: tuple[str, ...] = ()
     redaction: Redaction = NOTHING
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from sandbox_skills.workspace.input_plan import AnyInput
     from sandbox_skills.workspace.output_spec import OutputRequest
 
+NO_CEILINGS = RunLimits()
+"""Of whom no policy says anything."""
+
 
 @dataclass(frozen=True, slots=True)
 class Argv:
@@ -80,7 +83,7 @@ class RunRequest:
     overwrite: bool = True
     wanted: OutputRequest | None = None
     limits: Limits | None = None
-    ceilings: RunLimits = field(default_factory=RunLimits)
+    ceilings: RunLimits = NO_CEILINGS
     record: frozenset[Recorded] = frozenset()
     collect: CollectLimits | None = None
 
@@ -101,7 +104,9 @@ def within_ceiling(limits: Limits, timeout: float, ceiling: float) -> tuple[Limi
 
 def below(limits: Limits, ceilings: RunLimits) -> Limits:
     """Returns limits none of which is above the ceilings."""
-    if ceilings == _NO_CEILINGS:
+    if (
+        ceilings is NO_CEILINGS or ceilings == NO_CEILINGS
+    ):  # to compare models takes longer than all that follows
         return limits
     cpu = limits.cpu_seconds
     return replace(
@@ -112,8 +117,6 @@ def below(limits: Limits, ceilings: RunLimits) -> Limits:
         stderr_bytes=_lower(limits.stderr_bytes, ceilings.stderr_bytes),
     )
 
-
-_NO_CEILINGS = RunLimits()
 
 N = TypeVar("N", int, float)
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from sandbox_skills.errors import EngineError, RequestError, SandboxSkillsError
 from sandbox_skills.spec import ending_dict
@@ -16,7 +15,7 @@ from sandbox_skills.workspace.input_refs import InputRef
 from sandbox_skills.workspace.request import Argv, Script, Shell
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from types import TracebackType
 
     from sandbox_skills.spec import Outcome
     from sandbox_skills.telemetry import AuditLog, RunStatus
@@ -29,11 +28,19 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class AuditedRun:
-    """What is known of a run so far. `elsewhere` is set where another record has become responsible for it."""
+    """What is known of a run so far. `elsewhere` is set where another record has become responsible for it.
 
+    A context: leaving it writes one event to `log`. A class, since each run is one and a generator's context costs it
+    twice as much.
+    """
+
+    log: AuditLog | None
     request: RunRequest
+    tenant: str
+    session: str = ""
     skill: str = ""
     interactive: bool = False
+    started: float = field(default_factory=time.monotonic)
     staged: StagedSkill | None = None
     seccomp: str = ""
     ready: ReadyRun | None = None
@@ -41,8 +48,16 @@ class AuditedRun:
     result: RunResult | None = None
     elsewhere: bool = False
 
+    def __enter__(self) -> Self:
+        return self
 
-@contextmanager
+    def __exit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.log is not None and not self.elsewhere:
+            self.log.record(_event(self, failure, seconds=time.monotonic() - self.started))
+
+
 def audited(
     log: AuditLog | None,
     request: RunRequest,
@@ -51,34 +66,21 @@ def audited(
     session: str = "",
     skill: str = "",
     interactive: bool = False,
-) -> Generator[AuditedRun]:
+) -> AuditedRun:
     """Writes down one event when the block is left, however it is; none where `elsewhere` was set by then."""
-    run = AuditedRun(request, request.skill_name or skill, interactive)
-    started = time.monotonic()
-    failure: BaseException | None = None
-    try:
-        yield run
-    except BaseException as error:
-        failure = error
-        raise
-    finally:
-        if log is not None and not run.elsewhere:
-            seconds = time.monotonic() - started
-            log.record(_event(run, failure, tenant=tenant, session=session, seconds=seconds))
+    return AuditedRun(log, request, tenant, session, request.skill_name or skill, interactive)
 
 
-def _event(
-    run: AuditedRun, failure: BaseException | None, *, tenant: str, session: str, seconds: float
-) -> AuditEvent:
+def _event(run: AuditedRun, failure: BaseException | None, *, seconds: float) -> AuditEvent:
     request, ready, staged, result = run.request, run.ready, run.staged, run.result
     hide = (ready.redaction if ready is not None else Redaction(request.grants.values())).text
     env = {**request.env, **request.grants}
     argv = ready.command.argv if ready is not None else _words(request.invocation)
     hit = result.limits_hit if result is not None else run.outcome.limits_hit if run.outcome else ()
     return AuditEvent(
-        tenant=tenant,
+        tenant=run.tenant,
         status=_status(failure, run.outcome),
-        session=session,
+        session=run.session,
         run_id=ready.run_id if ready is not None else "",
         skill=ready.skill if ready is not None else run.skill or (staged.name if staged is not None else ""),
         digest=staged.digest if staged is not None else "",

@@ -144,8 +144,9 @@ class Session:
             with span("workspace.run", **_about(ready)) as current:
                 outcome = await execution(command, limits=ready.limits, redaction=ready.redaction)
                 run.outcome = outcome
-                printed = outcome.stdout_bytes + outcome.stderr_bytes
-                annotate(current, ending=_ending_text(outcome.ending), bytes=printed)
+                if current.is_recording():
+                    printed = outcome.stdout_bytes + outcome.stderr_bytes
+                    annotate(current, ending=_ending_text(outcome.ending), bytes=printed)
             run.result = await self.settle(ready, outcome, staged=staged)
         return run.result
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from anyio import to_thread
@@ -77,7 +77,7 @@ class SkillStore:
 
     def host_path(self, staged: StagedSkill) -> Path:
         """Returns where the copy lies on the host; its links lead to box paths, so open files in it by `paths`."""
-        return self.mount_dir / staged.box_path.name
+        return _host_path(self.mount_dir, staged.box_path)
 
     async def stage(self, skill_dir: Path, *, tenant: str, pin: Pin | None = None) -> StagedSkill:
         """Copies a skill into the store unless it is there; an unchanged one costs a look at each file's status.
@@ -170,6 +170,12 @@ class SkillStore:
         except OSError as error:
             raise EngineError(f"the skill store {store.root} cannot be cleaned: {error}") from error
         return Removed(tuple(copy.name for copy in taken), sum(copy.bytes for copy in taken), orphans)
+
+
+# Each run asks again.
+@lru_cache(maxsize=256)
+def _host_path(mounted: Path, box_path: PurePosixPath) -> Path:
+    return mounted / box_path.name
 
 
 def _check_pin(pin: Pin | None, digest: str, root_fd: int, tree: SkillTree) -> None:
