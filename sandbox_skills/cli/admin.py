@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sandbox_skills.cli.artifacts import new_file, standard_output
+from sandbox_skills.cli.destination import destination
 from sandbox_skills.cli.event_loop import run_async
 from sandbox_skills.cli.exits import FAILED
 from sandbox_skills.cli.serve import check_installed
@@ -178,7 +178,7 @@ async def _exported(options: GlobalOptions, output: Path | None) -> None:
             print_json([entry.as_dict() async for entry in trail.entries()])
             return
         count = 0
-        with standard_output() if output is None else new_file(output, force=False) as file:
+        with destination(output, force=False) as file:
             async for entry in trail.entries():
                 file.write(json.dumps(entry.as_dict()).encode() + b"\n")
                 count += 1

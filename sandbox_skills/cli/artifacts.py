@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import os
-import secrets
-import sys
-from contextlib import aclosing, contextmanager, nullcontext, suppress
+from contextlib import aclosing, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from sandbox_skills.artifacts import MAX_PAGE, parse_ref
 from sandbox_skills.artifacts.names import SCHEME
+from sandbox_skills.cli.destination import check_destination, destination
 from sandbox_skills.cli.event_loop import run_async
 from sandbox_skills.cli.server.target import server_options
-from sandbox_skills.cli.streams import OutputClosedError
 from sandbox_skills.cli.terminal import err, out, print_json
 from sandbox_skills.cli.text import aligned, counted, harmless_line
-from sandbox_skills.errors import ArtifactNotFoundError, OutputError, RequestError
+from sandbox_skills.errors import ArtifactNotFoundError, RequestError
 from sandbox_skills.spec import LOCAL_TENANT
 from sandbox_skills.wiring import artifact_store
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
     from contextlib import AbstractAsyncContextManager
-    from typing import BinaryIO
 
     from sandbox_skills.artifacts import Artifact, ArtifactReader, Page, Removed
     from sandbox_skills.cli.options import GlobalOptions
@@ -88,9 +85,7 @@ def get_artifact(
 ) -> int:
     """Writes one artifact to a new file, or as it is to stdout unless that is a terminal."""
     name, version = _named(name, version)
-    if output is None and (options.as_json or sys.stdout.isatty()):
-        why = "--json has stdout for itself" if options.as_json else "an artifact is not fit for a terminal"
-        raise RequestError(f"{why}: name a file with -o")
+    check_destination(options, output, what="an artifact")
     kept = kept_artifacts(options, server)
     with _not_found_told(name):
         artifact = run_async(_fetched(kept, name, version, output, force=force))
@@ -189,43 +184,8 @@ async def fetched(
 ) -> Artifact:
     """Writes an artifact to a file, or to stdout, and returns it; raises OutputError where it cannot be written."""
     async with store.open(name, version, tenant=LOCAL_TENANT) as reader:
-        with standard_output() if output is None else new_file(output, force=force) as file:
+        with destination(output, force=force) as file:
             async with aclosing(reader.chunks()) as chunks:
                 async for chunk in chunks:
                     file.write(chunk)
         return reader.artifact
-
-
-@contextmanager
-def standard_output() -> Generator[BinaryIO]:
-    """Gives stdout for bytes; raises OutputClosedError where nobody reads it."""
-    try:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-    except BrokenPipeError as error:
-        raise OutputClosedError from error
-
-
-@contextmanager
-def new_file(path: Path, *, force: bool) -> Generator[BinaryIO]:
-    """Gives a file that appears at `path` when the block ends well; one that is there stays, unless by `force`.
-
-    A link at `path` is never followed: with `force` it is what gets replaced.
-    """
-    partial = path.parent / f".{secrets.token_hex(8)}.partial"
-    try:
-        # Linking below would tell as well, but only after all of it was fetched.
-        if not force and os.path.lexists(path):
-            raise FileExistsError(0, "it is there already")
-        with os.fdopen(os.open(partial, _NEW_FILE, 0o666), "wb") as file:
-            yield file
-        if force:
-            partial.replace(path)
-        else:
-            os.link(partial, path)
-    except OSError as error:
-        hint = "choose another file, or replace it with --force" if isinstance(error, FileExistsError) else ""
-        raise OutputError(f"{path} cannot be written: {error.strerror}", hint=hint) from error
-    finally:
-        with suppress(OSError):  # not made, or moved already
-            partial.unlink()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, TypeVar
 
-from sandbox_skills.cli.artifacts import new_file, standard_output
+from sandbox_skills.cli.destination import check_destination, destination
 from sandbox_skills.cli.event_loop import run_async
 from sandbox_skills.cli.server.target import server_options
 from sandbox_skills.cli.terminal import err, out, print_json
@@ -60,13 +59,11 @@ def get_skill(
     server: str | None,
 ) -> int:
     """Writes a zip of the skill to a new file, or as it is to stdout unless that is a terminal."""
-    if output is None and (options.as_json or sys.stdout.isatty()):
-        why = "--json has stdout for itself" if options.as_json else "a zip is not fit for a terminal"
-        raise RequestError(f"{why}: name a file with -o")
+    check_destination(options, output, what="a zip")
 
     async def fetched(client: SkillsClient) -> int:
         size = 0
-        with standard_output() if output is None else new_file(output, force=force) as file:
+        with destination(output, force=force) as file:
             async for piece in client.skills.content(name, "latest" if version is None else version):
                 size += file.write(piece)
         return size
