@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote
 
 from anyio import to_thread
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -95,8 +96,8 @@ async def add(request: Request, daemon: TheDaemon, who: SkillWriter, response: R
         version, is_new = await daemon.skills.add(upload, incoming, tenant=who.tenant_id, actor=who.actor)
     if not is_new:
         response.status_code = 200
-    response.headers["Location"] = str(
-        request.app.url_path_for("version", name=version.name, version=str(version.version))
+    response.headers["Location"] = (
+        f"{router.prefix}/{quote(version.name, safe='')}/versions/{version.version}"
     )
     return version_told(version)
 
@@ -152,7 +153,7 @@ async def versions(
     return Page(items=[version_told(one) for one in rows], next_cursor=more)
 
 
-@router.get("/{name}/versions/{version}", name="version", summary="Get a version of a skill")
+@router.get("/{name}/versions/{version}", summary="Get a version of a skill")
 async def version_got(name: Name, version: Version, daemon: TheDaemon, who: Runner) -> VersionTold:
     """Returns one version of a skill that was sent."""
     number = version_number(version)

@@ -13,6 +13,7 @@ from sandbox_skills.install.received import assemble
 from sandbox_skills.install.taking import locate, take
 from sandbox_skills.install.unpack import unpack
 from sandbox_skills.install.validate import Finding, Report, validate
+from sandbox_skills.workspace.paths import name_fault, shown
 from sandbox_skills.workspace.skill_copy import EXECUTABLE, READ_ONLY
 
 if TYPE_CHECKING:
@@ -53,9 +54,20 @@ def taken_from(upload: Upload, incoming: Path, limits: FetchLimits) -> Taken:
         )
     found = locate(unpacked, choosing="send one of them")
     taken = take(found, target, limits.unpacked, modes=(READ_ONLY, EXECUTABLE), told_as=FILENAME)
-    if len(taken.spec.name) > MAX_NAME:
-        raise SourceError(f"the name of the skill is longer than {MAX_NAME} characters")
+    _check_name(taken.spec.name)
     return taken
+
+
+def _check_name(name: str) -> None:
+    """Refuses a name that no address can have as one of its parts: the skill would be kept, and never be found."""
+    fault = name_fault(name)
+    if len(name) > MAX_NAME:
+        fault = f"is longer than {MAX_NAME} characters"
+    if fault:
+        raise SourceError(
+            f"the name of the skill, {shown(name)}, {fault}",
+            hint="a name has small letters, digits and hyphens",
+        )
 
 
 def report_on(taken: Taken, *, mode: Mode = "lenient") -> Report:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import stat
 import zipfile
 from contextlib import asynccontextmanager
@@ -181,6 +182,20 @@ async def test_validate_tells_and_keeps_nothing(client: httpx.AsyncClient, tmp_p
     assert lying(tmp_path) == []
 
 
+def named(name: str) -> bytes:
+    return zipped({"SKILL.md": f"---\nname: {json.dumps(name)}\ndescription: Adds numbers.\n---\n"})
+
+
+@pytest.mark.parametrize("name", ["a b?c=d#e%2Ff", "\u7b97\u8853", "\u00fcber;x", "latest", "validate"])
+async def test_where_a_skill_has_come_to_lie_is_told_whatever_its_name(
+    client: httpx.AsyncClient, name: str
+) -> None:
+    sent = await client.post("/v1/skills", files={"file": ("x.zip", named(name))})
+    assert sent.status_code == 201, sent.text
+    found = await client.get(sent.headers["Location"])
+    assert (found.status_code, found.json()["name"]) == (200, sent.json()["name"])
+
+
 def bomb() -> bytes:
     return zipped({"SKILL.md": TEXT, "zeros": b"\0" * 40_000_000})
 
@@ -228,6 +243,9 @@ HOSTILE: dict[str, Any] = {
     "a file above": lambda: [("files[]", ("SKILL.md", TEXT)), ("files[]", ("../x", "x"))],
     "files that clash": lambda: [("files[]", ("SKILL.md", TEXT)), ("files[]", ("skill.MD", TEXT))],
     "a file twice": lambda: [("files[]", ("SKILL.md", TEXT))] * 2,
+    "a skill whose name leads up": lambda: [("file", ("x.zip", named("../../x")))],
+    "a skill whose name is two": lambda: [("file", ("x.zip", named("a/b")))],
+    "a skill whose name is the folder above": lambda: [("file", ("x.zip", named("..")))],
     "a long file name": lambda: [("files[]", ("SKILL.md", TEXT)), ("files[]", ("n" * 5000, "x"))],
 }
 
