@@ -137,7 +137,7 @@ class Command:
     closed input; a program that is started rather than run gets it first. `argv[0]` without a slash is
     looked up in PATH. `places` are made just before it starts. `record` is what is to be seen of it: a demand, which
     a box that cannot record refuses (RecorderError); ordinary runs have none. `fork` is no demand: a Python program may
-    be a fork of an interpreter that is up in the box, which it could tell, as `runner-image/fork_server.py` says.
+    be a fork of an interpreter that is up in the box, which it could tell, as `runner-image/fork_server/` says.
     """
 
     argv: tuple[str, ...]

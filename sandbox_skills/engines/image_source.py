@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from sandbox_skills.bundled import bundled
 from sandbox_skills.engines import wire
+from sandbox_skills.engines.image_programs import PROGRAMS, joined
 from sandbox_skills.errors import ImageError
 
 if TYPE_CHECKING:
@@ -35,9 +36,9 @@ DERIVED = frozenset({".in", ".pyc"})
 FOLDERS: Mapping[Target, Sequence[str]] = {"slim": ("slim",), "full": ("slim", "full")}
 """The folders that are a target's own; all else belongs to each."""
 
-ESSENTIAL = ("Dockerfile", "runner.py", "recorder.py", "fork_server.py")
+ESSENTIAL = ("Dockerfile", *(f"{program}/__init__.py" for program in PROGRAMS))
 
-INSTALLED = ("runner.py", "recorder.py", "fork_server.py", "finish.sh", "handlers/")
+INSTALLED = (*(f"{program}.py" for program in PROGRAMS), "finish.sh", "handlers/")
 """What the last steps of the Dockerfile copy to /opt/sandbox-skills: files, and folders with a slash."""
 
 
@@ -90,6 +91,13 @@ class Sources:
         """The files that lie in /opt/sandbox-skills of every box, by their names there."""
         return {name: file for name, file in self.files.items() if name.startswith(INSTALLED)}
 
+    def install(self, folder: Path) -> None:
+        """Writes these files into a folder as they lie in /opt/sandbox-skills; raises OSError. Blocks."""
+        for name, file in self.installed.items():
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(file.data)
+
     @property
     def tag(self) -> str:
         """The tag under which an image of it is kept."""
@@ -115,7 +123,21 @@ def read_sources(target: Target, root: Path | None = None) -> Sources:
         for path in root.rglob("*")
         if path.is_file() and _is_used(path.relative_to(root), unused)
     }
-    return Sources(root, target, files)
+    return Sources(root, target, _with_programs(files))
+
+
+def _with_programs(files: Mapping[str, SourceFile]) -> Mapping[str, SourceFile]:
+    """Returns the files with one for each program, in place of its modules."""
+    whole: dict[str, SourceFile] = {}
+    modules: dict[str, dict[str, str]] = {name: {} for name in PROGRAMS}
+    for name, file in files.items():
+        program, _, module = name.removesuffix(".py").rpartition("/")
+        if program in modules:
+            modules[program][module] = file.data.decode()
+        else:
+            whole[name] = file
+    programs = {f"{name}.py": joined(texts).encode() for name, texts in modules.items() if texts}
+    return {**whole, **{name: SourceFile(text, executable=False) for name, text in programs.items()}}
 
 
 def content_hash(target: Target, root: Path | None = None) -> str:
@@ -129,6 +151,6 @@ def image_tag(target: Target, root: Path | None = None) -> str:
 
 
 def _is_used(name: Path, unused: Collection[str]) -> bool:
-    if any(part.startswith((".", "__")) for part in name.parts):
+    if any(part.startswith((".", "__pycache__")) for part in name.parts):
         return False
     return name.parts[0] not in NOT_IN_IMAGE and name.parts[0] not in unused and name.suffix not in DERIVED

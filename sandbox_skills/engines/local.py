@@ -24,7 +24,7 @@ from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.engines.channel import StreamProtocol
 from sandbox_skills.engines.classify import Death
 from sandbox_skills.engines.client import RunnerClient
-from sandbox_skills.engines.image_source import image_source
+from sandbox_skills.engines.image_source import read_sources
 from sandbox_skills.engines.local_paths import HostPaths, staged_names
 from sandbox_skills.errors import EngineError, GuaranteeError
 from sandbox_skills.spec import WORKSPACE, Guarantee, SandboxId
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from sandbox_skills.spec import CollectLimits, Command, Limits, Outcome, SandboxSpec, TerminalSize
 
 PREFIX = "box-"
+
+PROGRAMS = "programs"
+"""The folder of a box that has what others have in /opt/sandbox-skills."""
 
 HELLO_SECONDS = 30.0
 """From the start to the runner's first word: 30 ms alone."""
@@ -106,9 +109,11 @@ class LocalEngine:
     def _place(self, stack: ExitStack) -> Path:
         try:
             make_private(self._folder)
-            return stack.enter_context(owned_directory(self._folder, PREFIX))
+            place = stack.enter_context(owned_directory(self._folder, PREFIX))
+            read_sources("slim").install(place / PROGRAMS)
         except OSError as error:
             raise EngineError(f"no directory for a sandbox can be made in {self._folder}: {error}") from error
+        return place
 
 
 class _Box:
@@ -116,11 +121,12 @@ class _Box:
 
     def __init__(self, place: Path, options: LocalEngineOptions) -> None:
         paths = HostPaths(
-            place / "workspace", place / "skills", place / "tmp", handlers=image_source() / "handlers"
+            place / "workspace", place / "skills", place / "tmp", handlers=place / PROGRAMS / "handlers"
         )
         for path in (paths.workspace, paths.skills, paths.tmp):
             path.mkdir()
         self._paths = paths
+        self._runner = place / PROGRAMS / "runner.py"
         self._process: subprocess.Popen[bytes] | None = None
         client = RunnerClient(
             SandboxId(f"sandbox-{secrets.token_hex(8)}"),
@@ -137,7 +143,7 @@ class _Box:
                 lambda: StreamProtocol(client.link.received, client.link.lost), sock=ours
             )
             client.link.connect(channel)
-            self._process = _started(self._paths, theirs)
+            self._process = _started(self._runner, self._paths, theirs)
         await client.hello(HELLO_SECONDS)
 
     async def end(self) -> None:
@@ -158,11 +164,11 @@ class _Box:
         return Death(oom=False, exit_code=None)
 
 
-def _started(paths: HostPaths, channel: socket.socket) -> subprocess.Popen[bytes]:
+def _started(runner: Path, paths: HostPaths, channel: socket.socket) -> subprocess.Popen[bytes]:
     where = ("--workspace", str(paths.workspace), "--skills", str(paths.skills))
     try:
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", "-B", "-X", "utf8", str(image_source() / "runner.py"), *where],
+            [sys.executable, "-I", "-S", "-B", "-X", "utf8", str(runner), *where],
             stdin=channel.fileno(),
             stdout=channel.fileno(),
             cwd="/",

@@ -30,7 +30,7 @@ With `record` [word] ENDED has in `record` what was seen of the program: {events
 
 The host believes no reply: kinds and codes are closed sets, and `Decoder` refuses what is too long, unknown, or raw
 and empty.
-`runner-image/runner.py` spells the same constants; a test compares them.
+`runner-image/runner/protocol.py` spells the same constants; a test compares them.
 """
 
 from __future__ import annotations

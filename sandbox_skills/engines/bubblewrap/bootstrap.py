@@ -67,10 +67,7 @@ def _add_ours(root: Path, sources: Sources, cache_dir: Path, progress: Callable[
     node = Downloader(cache_dir, sources.root, architecture, progress).fetch("slim")["node"]
     shutil.copyfile(node, root / "usr/local/bin/node")
     (root / "usr/local/bin/node").chmod(0o755)
-    for name, file in sources.installed.items():
-        target = root / OURS / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(file.data)
+    sources.install(root / OURS)
 
 
 def finish_command(bwrap: Path, root: Path, *, is_root: bool) -> list[str]:

@@ -31,6 +31,7 @@ from sandbox_skills.spec import (
     Stopped,
     TerminalSize,
 )
+from tests.programs import RUNNER
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-RUNNER = Path(__file__).parents[3] / "runner-image" / "runner.py"
 
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 

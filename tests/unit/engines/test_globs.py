@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import time
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,11 +13,10 @@ from hypothesis import strategies as st
 
 from sandbox_skills.engines.globs import Glob
 from sandbox_skills.errors import PathEscapeError, PatternError
+from tests.programs import RUNNER
 
 if TYPE_CHECKING:
     from types import ModuleType
-
-RUNNER = Path(__file__).parents[3] / "runner-image" / "runner.py"
 
 
 @cache

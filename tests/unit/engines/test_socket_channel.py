@@ -17,6 +17,7 @@ from sandbox_skills.engines.client import RunnerClient
 from sandbox_skills.engines.socket_channel import SocketPlace, Standby, offered, sweep, take_over
 from sandbox_skills.errors import EngineError, SandboxLostError
 from sandbox_skills.spec import Command, SandboxId
+from tests.programs import RUNNER
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-RUNNER = Path(__file__).parents[3] / "runner-image" / "runner.py"
 
 PATIENCE = 10.0
 

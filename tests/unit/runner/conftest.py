@@ -19,13 +19,11 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, Unpack
 import pytest
 
 from sandbox_skills.engines.wire import STDIN_WINDOW, Decoder, Frame, Kind, encode, encode_chunks
+from tests.programs import FORK_SERVER, RECORDER, RUNNER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from types import ModuleType
-
-RUNNER = Path(__file__).parents[3] / "runner-image" / "runner.py"
-RECORDER = RUNNER.with_name("recorder.py")
 
 SYSTEM_PYTHON = "/usr/bin/python3"
 """A Python that another uid can start too."""
@@ -365,7 +363,7 @@ def recorder_module() -> ModuleType:
 @pytest.fixture(scope="session")
 def fork_server_module() -> ModuleType:
     """The fork server's own code, for its pure parts."""
-    return _loaded(RUNNER.with_name("fork_server.py"))
+    return _loaded(FORK_SERVER)
 
 
 def _loaded(path: Path) -> ModuleType:

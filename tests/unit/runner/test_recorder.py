@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from sandbox_skills.engines.recorded import recording
 from sandbox_skills.engines.seccomp.numbers import NUMBERS
 from sandbox_skills.engines.wire import MAX_REPLY_JSON
+from tests.programs import RECORDER
 from tests.unit.engines.bpf_machine import verdict
-from tests.unit.runner.conftest import RECORDER, SYSTEM_PYTHON, Refusal
+from tests.unit.runner.conftest import SYSTEM_PYTHON, Refusal
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -8,7 +8,8 @@ import sys
 
 import pytest
 
-from tests.unit.runner.conftest import RUNNER, SYSTEM_PYTHON
+from tests.programs import RUNNER
+from tests.unit.runner.conftest import SYSTEM_PYTHON
 
 LOADED = """
 import sys
