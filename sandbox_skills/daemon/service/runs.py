@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sandbox_skills.daemon.dispatch.base import QueueFull
 from sandbox_skills.daemon.errors import QueueFullError, RateLimitedError, RunNotFoundError
+from sandbox_skills.daemon.service.accepted import AcceptedRun
 from sandbox_skills.daemon.truth.run import NewRun, RunKind, RunState, SkillRef
 from sandbox_skills.errors import InputError, SkillNotFoundError
 
@@ -17,11 +19,13 @@ if TYPE_CHECKING:
 
     from sandbox_skills.daemon.dispatch.base import EventLog, RunQueue
     from sandbox_skills.daemon.dispatch.ends import Ends
+    from sandbox_skills.daemon.service.accepted import AcceptedRuns
     from sandbox_skills.daemon.service.run_order import RunOrder
     from sandbox_skills.daemon.service.sessions import SessionService
-    from sandbox_skills.daemon.service.skills import SkillService
+    from sandbox_skills.daemon.service.skills import OpenedSkill, SkillService
     from sandbox_skills.daemon.truth.run import IdempotencyKey, Run, RunEvent
     from sandbox_skills.daemon.truth.runs import Runs
+    from sandbox_skills.toolsets.skill_runs import Demand
 
 
 LATEST = "latest"
@@ -52,6 +56,8 @@ class RunService:
     kept: Runs
     skills: SkillService
     sessions: SessionService
+    accepted: AcceptedRuns
+    demanded: Demand
     engine: str
     longest_wait: float
 
@@ -70,7 +76,7 @@ class RunService:
         """
         if order.engine not in {None, self.engine}:
             raise InputError(f"this server has no engine {order.engine!r}", hint=f"it has {self.engine}")
-        skill = await self._skill(order, tenant=tenant)
+        skill, opened = await self._skill(order, tenant=tenant)
         if order.session_id is not None:
             await self.sessions.check(order.session_id, tenant=tenant)
         new = NewRun(
@@ -85,22 +91,25 @@ class RunService:
         answer = await self.queue.submit(new)
         if isinstance(answer, QueueFull):
             raise refusal(answer)
+        if not answer.replayed:
+            self.accepted.keep(answer.run.id, AcceptedRun(order, opened))
         return answer.run
 
-    async def _skill(self, order: RunOrder, *, tenant: str) -> SkillRef:
+    async def _skill(self, order: RunOrder, *, tenant: str) -> tuple[SkillRef, OpenedSkill | None]:
         """Returns the version that the run is to be of, whatever is uploaded before its turn has come."""
-        entry = await self.skills.get(order.skill, tenant=tenant)
+        pinned = partial(self.demanded, asked=order.skill)
+        entry, opened = await self.skills.asked_for(order.skill, tenant=tenant, pinned=pinned)
         wanted = version_number(order.version)
         if entry.version is None:
             if wanted is not None:
                 raise SkillNotFoundError(
                     f"the server's skill {entry.spec.name!r} has no versions", hint="leave the version out"
                 )
-            return SkillRef(entry.spec.name, "", entry.spec.digest or "", "server")
+            return SkillRef(entry.spec.name, "", entry.spec.digest or "", "server"), opened
         version = entry.version
         if wanted is not None:
             version = await self.skills.version(entry.spec.name, wanted, tenant=tenant)
-        return SkillRef(entry.spec.name, str(version.version), version.digest, "tenant")
+        return SkillRef(entry.spec.name, str(version.version), version.digest, "tenant"), None
 
     async def get(self, run_id: str, *, tenant: str) -> Run:
         """Returns a run; raises RunNotFoundError, also for a foreign one and for a leg of a conversation."""

@@ -31,7 +31,7 @@ from sandbox_skills.daemon.truth.skills import (
 )
 from sandbox_skills.daemon.truth.tenants import found as row_of
 from sandbox_skills.engines.cancellation import finish
-from sandbox_skills.errors import SkillNotFoundError
+from sandbox_skills.errors import SandboxSkillsError, SkillNotFoundError
 from sandbox_skills.install.limits import FetchLimits
 
 if TYPE_CHECKING:
@@ -154,11 +154,24 @@ class SkillService:
     async def get(self, name: str, *, tenant: str) -> SkillEntry:
         """Returns one skill; raises SkillNotFoundError with near names."""
         skills = await self.kept.skills(tenant=tenant)
-        spec = await to_thread.run_sync(_required, skills, name)
+        return await self._entry(await to_thread.run_sync(_required, skills, name), tenant=tenant)
+
+    async def _entry(self, spec: SkillSpec, *, tenant: str) -> SkillEntry:
         if not spec.uploaded:
             return SkillEntry(spec, None)
         read = partial(version_of, name=spec.name, version=None, tenant_id=tenant)
         return SkillEntry(spec, await self._database.read(read))
+
+    async def asked_for(
+        self, name: str, *, tenant: str, pinned: Pinned
+    ) -> tuple[SkillEntry, OpenedSkill | None]:
+        """Returns what `get` does, and one of the server's also as `opened` gives it, on one visit to a thread.
+
+        That is None where it may not run as it is: who opens it hears why.
+        """
+        skills = await self.kept.skills(tenant=tenant)
+        spec, opened = await to_thread.run_sync(_asked_for, skills, name, pinned)
+        return await self._entry(spec, tenant=tenant), opened
 
     async def versions(self, name: str, *, tenant: str) -> Sequence[SkillVersion]:
         """Returns the versions of an uploaded skill, the newest first; one of the server's has none."""
@@ -264,6 +277,15 @@ def _required(skills: TenantSkills, name: str) -> SkillSpec:
     """Returns a tenant's skill; raises SkillNotFoundError with near names. Blocking."""
     found = skills.get(name)
     return found if found is not None else create_skill_registry(skills.list()).require(name)
+
+
+def _asked_for(skills: TenantSkills, name: str, pinned: Pinned) -> tuple[SkillSpec, OpenedSkill | None]:
+    """Returns a tenant's skill, opened if it is one of the server's; raises SkillNotFoundError. Blocking."""
+    spec = _required(skills, name)
+    try:
+        return spec, None if spec.uploaded else _opened(spec, pinned)
+    except SandboxSkillsError:
+        return spec, None
 
 
 def _server_skill(skills: TenantSkills, name: str, pinned: Pinned) -> OpenedSkill | None:

@@ -6,14 +6,13 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from sandbox_skills.catalog import defined_tools
+from sandbox_skills.daemon.access.limits import tenant_limits
 from sandbox_skills.daemon.access.policies import policy_of
-from sandbox_skills.daemon.service.tenant_skills import demanding
 from sandbox_skills.directories import make_private
 from sandbox_skills.policy import decide
 from sandbox_skills.toolsets.offered import OfferedSkills
 from sandbox_skills.toolsets.skill_runs import SkillRuns
 from sandbox_skills.toolsets.tool_making import ToolMaking
-from sandbox_skills.wiring import trust
 from sandbox_skills.wiring.tools import (
     ToolsetParts,
     check_toolsets,
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from sandbox_skills.catalog import SkillSpec
     from sandbox_skills.daemon.service.tenant_skills import TenantSkills
     from sandbox_skills.daemon.truth.tenants import Tenant
+    from sandbox_skills.toolsets.skill_runs import Demand
     from sandbox_skills.toolsets.toolbox import Toolbox
     from sandbox_skills.wiring import Live
 
@@ -39,7 +39,7 @@ MAX_TOOLBOXES = 16
 class TenantTools:
     """What one tenant's models are offered, and what runs it. To be closed; blocking."""
 
-    def __init__(self, live: Live, skills: TenantSkills, tenant: Tenant) -> None:
+    def __init__(self, live: Live, skills: TenantSkills, tenant: Tenant, demanded: Demand) -> None:
         policy = policy_of(
             live.settings.policy.rules(), tenant.policy, tenant_id=tenant.id, tenant_name=tenant.name
         )
@@ -49,6 +49,7 @@ class TenantTools:
 
         chosen = live.settings.tools
         self.tenant = tenant
+        self.limits = tenant_limits(tenant.limits)
         self.offered = OfferedSkills(
             skills,
             include=None if chosen.include is None else frozenset(chosen.include),
@@ -60,7 +61,7 @@ class TenantTools:
             live.sessions,
             policy=policy,
             secrets=live.secrets,
-            demanded=demanding(trust(live.settings).demanded),
+            demanded=demanded,
         )
         self._live = live
         self._stack = ExitStack()

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Protocol
 
 from anyio import to_thread
 
-from sandbox_skills.daemon.access.limits import tenant_limits
+from sandbox_skills.daemon.service.tenant_skills import demanding
 from sandbox_skills.daemon.service.tenant_tools import TenantTools
 from sandbox_skills.daemon.truth.ids import is_id
 from sandbox_skills.toolsets.base import Conversation
 from sandbox_skills.toolsets.provider import SkillsProvider
+from sandbox_skills.wiring import trust
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Container, Sequence
@@ -69,7 +70,7 @@ class _Known:
 
 
 class ToolService:
-    """The tools of all tenants. To be closed when no call is under way."""
+    """The tools of all tenants. To be closed when no call is under way. `demanded` tells what skills must meet."""
 
     def __init__(
         self,
@@ -87,6 +88,7 @@ class ToolService:
         self._sessions = sessions
         self._names = names
         self._slots = asyncio.Semaphore(slots)
+        self.demanded = demanding(trust(live.settings).demanded)
         self._known: dict[str, _Known] = {}
         self._outdated: list[TenantTools] = []
         self._conversations: OrderedDict[tuple[str, str], Conversation] = OrderedDict()
@@ -165,10 +167,10 @@ class ToolService:
         if known is not None and _same(known.tools.tenant, tenant):
             return known
         skills = await self._kept.skills(tenant=tenant.id)
-        tools = await to_thread.run_sync(partial(TenantTools, self._live, skills, tenant))
+        tools = await to_thread.run_sync(partial(TenantTools, self._live, skills, tenant, self.demanded))
         if known is not None:
             self._outdated.append(known.tools)
-        made = _Known(tools, asyncio.Semaphore(tenant_limits(tenant.limits).concurrency))
+        made = _Known(tools, asyncio.Semaphore(tools.limits.concurrency))
         self._known[tenant.id] = made
         return made
 

@@ -24,6 +24,7 @@ from sandbox_skills.daemon.dispatch.sql_events import SqlEventLog
 from sandbox_skills.daemon.dispatch.sql_nodes import SqlNodeRegistry
 from sandbox_skills.daemon.dispatch.sql_queue import SqlRunQueue
 from sandbox_skills.daemon.errors import DrainingError, TenantExistsError
+from sandbox_skills.daemon.service.accepted import AcceptedRuns
 from sandbox_skills.daemon.service.admin import AdminService
 from sandbox_skills.daemon.service.agent_models import AgentModels
 from sandbox_skills.daemon.service.agents import AgentService
@@ -260,7 +261,8 @@ def _daemon(settings: Settings, live: Live, database: Database, quotas: TenantQu
     conversations, lease_seconds = Agents(database), settings.daemon.lease_seconds
     asked = AgentModels(settings.model, settings.daemon.agent_models)
     metrics = Metrics()
-    work = SkillExecution(live, tools, skills, tenants, sessions, talks)
+    accepted = AcceptedRuns()
+    work = SkillExecution(live, tools, skills, tenants, sessions, talks, accepted, settings.run_limits())
     return Daemon(
         settings=settings,
         live=live,
@@ -277,6 +279,8 @@ def _daemon(settings: Settings, live: Live, database: Database, quotas: TenantQu
             Runs(database),
             skills,
             sessions,
+            accepted,
+            tools.demanded,
             settings.engine,
             settings.daemon.wait_seconds,
         ),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sandbox_skills.daemon.access.limits import check_engine, tenant_limits
+from sandbox_skills.daemon.access.limits import check_engine
 from sandbox_skills.daemon.service.run_order import RunOrder, run_request
 from sandbox_skills.daemon.working.endings import finished
 from sandbox_skills.engines.cancellation import finish
@@ -15,15 +15,18 @@ from sandbox_skills.policy import RunLimits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
+    from contextlib import AbstractAsyncContextManager
 
+    from sandbox_skills.daemon.service.accepted import AcceptedRuns
     from sandbox_skills.daemon.service.sessions import SessionService
     from sandbox_skills.daemon.service.skills import OpenedSkill, SkillService
     from sandbox_skills.daemon.service.talks import Talks
+    from sandbox_skills.daemon.service.tenant_tools import TenantTools
     from sandbox_skills.daemon.service.tools import ToolService
     from sandbox_skills.daemon.truth.run import Finished, Run
-    from sandbox_skills.daemon.truth.tenants import Tenant, Tenants
+    from sandbox_skills.daemon.truth.tenants import Tenants
     from sandbox_skills.engines.base import OutputSink
-    from sandbox_skills.toolsets.skill_runs import SkillRuns
+    from sandbox_skills.spec import Limits
     from sandbox_skills.wiring import Live
     from sandbox_skills.workspace.interactive import InteractiveProgram
     from sandbox_skills.workspace.live_session import LiveSession
@@ -45,33 +48,43 @@ class SkillExecution:
     tenants: Tenants
     sessions: SessionService
     talks: Talks
+    accepted: AcceptedRuns
+    usual: Limits
+    """Of a run that asks for none."""
 
     async def __call__(self, run: Run, sink: OutputSink) -> Finished:
         """Returns how a run ended; raises RequestError where nothing was started, EngineError as the library does.
 
         A cancel kills the program and whatever came of it.
         """
-        order = RunOrder.model_validate(run.request)
-        tenant = await self.tenants.get(run.tenant_id)
-        runs = (await self.tools.tools_for(tenant)).runs
-        pinned = partial(runs.demanded, asked=order.skill)
-        async with self.skills.accepted(run.skill, tenant=tenant.id, pinned=pinned) as skill:
-            request = self._judged(order, skill, tenant, runs)
+        known = self.accepted.take(run.id)
+        order = RunOrder.model_validate(run.request) if known is None else known.order
+        tools = await self.tools.tools_for(await self.tenants.get(run.tenant_id))
+        async with self._skill(run, order, None if known is None else known.skill) as skill:
+            request = self._judged(order, skill, tools)
             return finished(await self._run(run, order, skill, request, sink))
 
-    def _judged(self, order: RunOrder, skill: OpenedSkill, tenant: Tenant, runs: SkillRuns) -> RunRequest:
+    def _skill(
+        self, run: Run, order: RunOrder, known: OpenedSkill | None
+    ) -> AbstractAsyncContextManager[OpenedSkill]:
+        """Gives the skill of a run, as it was when the run was accepted, or as it is now where that was long ago."""
+        if known is not None:
+            return nullcontext(known)
+        pinned = partial(self.tools.demanded, asked=order.skill)
+        return self.skills.accepted(run.skill, tenant=run.tenant_id, pinned=pinned)
+
+    def _judged(self, order: RunOrder, skill: OpenedSkill, tools: TenantTools) -> RunRequest:
         """Returns what is run: within the limits of the server, the tenant and the policy; raises PolicyError."""
-        request = run_request(order, self.live.settings.run_limits())
-        limits = tenant_limits(tenant.limits)
-        check_engine(limits, self.live.settings.engine)  # an admin may have said so while it waited
-        ceiling = limits.sandbox
+        request = run_request(order, self.usual)
+        check_engine(tools.limits, self.live.settings.engine)  # an admin may have said so while it waited
+        ceiling = tools.limits.sandbox
         of_tenant = RunLimits(
             wall_seconds=ceiling.wall_seconds,
             cpu_seconds=ceiling.cpu_seconds,
             stdout_bytes=ceiling.output_bytes,
             stderr_bytes=ceiling.output_bytes,
         )
-        granted = runs.granted(skill.spec, request, tenant=tenant.id, tool=TOOL)
+        granted = tools.runs.granted(skill.spec, request, tenant=tools.tenant.id, tool=TOOL)
         return replace(granted, ceilings=lowest(granted.ceilings, of_tenant, order.ceilings))
 
     async def _run(
@@ -109,6 +122,6 @@ class SkillExecution:
 
 def lowest(*ceilings: RunLimits) -> RunLimits:
     """Returns for each limit the lowest of those that are given. Pure."""
-    given = [one.model_dump(exclude_none=True) for one in ceilings]
-    names = {name for one in given for name in one}
-    return RunLimits(**{name: min(one[name] for one in given if name in one) for name in names})
+    given = [vars(one) for one in ceilings]
+    known = {name: [one[name] for one in given if one[name] is not None] for name in RunLimits.model_fields}
+    return RunLimits(**{name: min(values) for name, values in known.items() if values})
