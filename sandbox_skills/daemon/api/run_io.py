@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, WebSocket
@@ -59,13 +59,12 @@ async def talk(run_id: str, websocket: WebSocket) -> None:
         await websocket.send_denial_response(answer_of(error, request_id=request_id_of(websocket.scope)))
         return
     await websocket.accept()
-    try:
-        await _connected(daemon, run_id, websocket)
-    except WebSocketDisconnect:
-        return
-    except SandboxSkillsError as error:
-        await websocket.send_text(json.dumps({"error": {"code": error.code, "message": error.message}}))
-        await websocket.close()
+    with suppress(WebSocketDisconnect):
+        try:
+            await _connected(daemon, run_id, websocket)
+        except SandboxSkillsError as error:
+            await websocket.send_text(json.dumps({"error": {"code": error.code, "message": error.message}}))
+            await websocket.close()
 
 
 async def _check(daemon: Daemon, run_id: str, who: Caller) -> None:
@@ -79,10 +78,9 @@ async def _check(daemon: Daemon, run_id: str, who: Caller) -> None:
 
 
 async def _connected(daemon: Daemon, run_id: str, websocket: WebSocket) -> None:
-    """Passes on what either side says until one of them ends."""
-    program = await daemon.talks.program(run_id, wait_seconds=TURN_SECONDS)
+    """Passes on what either side says until one of them ends; a run may end before its program has begun."""
     hearing = asyncio.create_task(_hear(daemon, run_id, websocket))
-    saying = asyncio.create_task(_say(program, websocket))
+    saying = asyncio.create_task(_say(daemon, run_id, websocket))
     try:
         done, _ = await asyncio.wait([hearing, saying], return_when=asyncio.FIRST_COMPLETED)
         for task in done:
@@ -103,7 +101,8 @@ async def _hear(daemon: Daemon, run_id: str, websocket: WebSocket) -> None:
                 await websocket.close()
 
 
-async def _say(program: InteractiveProgram[RunResult], websocket: WebSocket) -> None:
+async def _say(daemon: Daemon, run_id: str, websocket: WebSocket) -> None:
+    program = await daemon.talks.program(run_id, wait_seconds=TURN_SECONDS)
     while True:
         frame: dict[str, Any] = dict(await websocket.receive())
         if frame["type"] == "websocket.disconnect":

@@ -9,6 +9,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
+from sandbox_skills.daemon.api import run_io
 from tests.daemon_host import opened_host
 
 if TYPE_CHECKING:
@@ -102,6 +103,36 @@ async def test_a_frame_that_is_not_understood_is_told(
     await client.post(f"/v1/runs/{run_id}/cancel")
     run = (await client.get(f"/v1/runs/{run_id}", params={"wait": 10})).json()
     assert run["outcome"] == {"type": "stopped", "reason": "cancelled"}
+
+
+async def test_a_run_that_ends_before_its_program_begins_is_told(host: Host) -> None:
+    key = await host.tenant("one", limits={"concurrency": 1})
+    async with host.client(key) as client, host.serving() as address:
+        running = await run_id_of(client, CAT)
+        waiting = await run_id_of(client, CAT)
+        async with talk(address, waiting, key) as socket:
+            await client.post(f"/v1/runs/{waiting}/cancel")
+            frame = json.loads(await socket.recv())
+        assert frame == {"outcome": {"type": "stopped", "reason": "cancelled"}}
+        refused = await run_id_of(client, {**CAT, "cwd": "/etc"})
+        async with talk(address, refused, key) as socket:
+            await client.post(f"/v1/runs/{running}/cancel")
+            assert json.loads(await socket.recv())["outcome"]["type"] == "rejected"
+
+
+async def test_a_client_that_is_gone_when_its_turn_would_have_come_is_no_fault_of_ours(
+    host: Host, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(run_io, "TURN_SECONDS", 0.5)
+    key = await host.tenant("one", limits={"concurrency": 1})
+    async with host.client(key) as client, host.serving() as address:
+        await run_id_of(client, CAT)
+        waiting = await run_id_of(client, CAT)
+        async with talk(address, waiting, key) as socket:
+            assert json.loads(await socket.recv())["error"]["code"] == "run_not_interactive"
+        async with talk(address, waiting, key) as socket:
+            socket.transport.abort()
+    assert "Traceback" not in caplog.text
 
 
 async def test_who_may_not_talk_hears_why(
