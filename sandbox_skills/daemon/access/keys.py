@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from sandbox_skills.daemon.access.limits import TenantLimits, tenant_limits
 from sandbox_skills.daemon.access.scopes import Scope
 from sandbox_skills.daemon.access.tokens import matches, new_token, prefix_of, token_hash
 from sandbox_skills.daemon.errors import KeyInvalidError
@@ -14,10 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from sandbox_skills.daemon.truth.database import Database
-    from sandbox_skills.daemon.truth.keys import ApiKey
+    from sandbox_skills.daemon.truth.keys import ApiKey, KeptKey
     from sandbox_skills.daemon.truth.tenants import Tenant
 
 _NOBODY = token_hash("nobody's")
+
+MAX_KNOWN = 1_000
+"""Keys of which is remembered what was read of them, a kilobyte each: more are not in use at once."""
 
 KEY_HINT = "send a key that counts as `Authorization: Bearer ssk_...`; an admin makes one with `keys create`"
 
@@ -30,7 +35,7 @@ class CreatedKey:
     token: str = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Identity:
     """Who asks: a tenant, by one of its keys."""
 
@@ -43,6 +48,11 @@ class Identity:
         """How the audit log names it."""
         return f"key:{self.key_id}"
 
+    @cached_property
+    def limits(self) -> TenantLimits:
+        """What the tenant may have; raises TenantInvalidError for limits that nobody can have."""
+        return tenant_limits(self.tenant.limits)
+
 
 class KeyRing:
     """Makes keys and tells whose they are. `seen` is told of the tenant of every key that counts."""
@@ -51,6 +61,7 @@ class KeyRing:
         self._keys = Keys(database)
         self._clock = database.clock
         self._seen = seen
+        self._known: dict[str, tuple[KeptKey, Identity]] = {}
 
     async def create(
         self,
@@ -89,4 +100,15 @@ class KeyRing:
         await self._keys.used(kept.key)
         if self._seen is not None:
             self._seen(kept.tenant)
-        return Identity(kept.tenant, kept.key.id, frozenset(Scope(name) for name in kept.key.scopes))
+        return self._identity(kept)
+
+    def _identity(self, kept: KeptKey) -> Identity:
+        """Returns whose key it is, the same as before while nothing of key and tenant has changed."""
+        known = self._known.get(kept.key.prefix)
+        if known is not None and known[0] == kept:
+            return known[1]
+        while len(self._known) >= MAX_KNOWN:
+            del self._known[next(iter(self._known))]
+        made = Identity(kept.tenant, kept.key.id, frozenset(Scope(name) for name in kept.key.scopes))
+        self._known[kept.key.prefix] = (kept, made)
+        return made

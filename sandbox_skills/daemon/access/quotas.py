@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from sandbox_skills.artifacts import ArtifactQuota
@@ -9,6 +10,8 @@ from sandbox_skills.daemon.access.limits import MAX_BYTES, MAX_COUNT, TenantLimi
 from sandbox_skills.daemon.errors import TenantInvalidError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sandbox_skills.daemon.truth.tenants import Tenant
 
 
@@ -18,13 +21,15 @@ class TenantQuotas:
     def __init__(self, server: ArtifactQuota) -> None:
         self._server = server
         self._quotas: dict[str, ArtifactQuota] = {}
+        self._learned: dict[str, Mapping[str, object]] = {}
 
     def learn(self, tenant: Tenant) -> None:
         """Takes note of what a tenant may keep; limits that nobody can have change nothing."""
-        try:
-            self._quotas[tenant.id] = artifact_quota(tenant, self._server)
-        except TenantInvalidError:
+        if self._learned.get(tenant.id) == tenant.limits:
             return
+        with suppress(TenantInvalidError):
+            self._quotas[tenant.id] = artifact_quota(tenant, self._server)
+        self._learned[tenant.id] = tenant.limits
 
     def of(self, tenant_id: str) -> ArtifactQuota:
         """Returns what a tenant may keep."""

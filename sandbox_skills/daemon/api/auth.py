@@ -11,7 +11,7 @@ from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBea
 from starlette.datastructures import Headers
 
 from sandbox_skills.daemon.access.keys import KEY_HINT
-from sandbox_skills.daemon.access.limits import TenantLimits, check_engine, tenant_limits
+from sandbox_skills.daemon.access.limits import TenantLimits, check_engine
 from sandbox_skills.daemon.access.scopes import Scope
 from sandbox_skills.daemon.api.dependencies import TheDaemon
 from sandbox_skills.daemon.errors import KeyInvalidError, ScopeError
@@ -55,7 +55,7 @@ async def identified(daemon: Daemon, token: str | None) -> Caller:
         identity.key_id,
         identity.scopes,
         identity.actor,
-        tenant_limits(identity.tenant.limits),
+        identity.limits,
     )
 
 

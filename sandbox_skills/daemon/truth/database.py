@@ -29,14 +29,14 @@ from sqlalchemy.orm import Session
 from sandbox_skills.daemon.errors import DatabaseError
 from sandbox_skills.daemon.truth.changes import Boundary, Change, FaultHook, no_fault
 from sandbox_skills.daemon.truth.migrations.upgrade import upgrade
-from sandbox_skills.daemon.truth.prepared import execute
+from sandbox_skills.daemon.truth.prepared import Prepared, execute
 from sandbox_skills.directories import make_private
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
     from pathlib import Path
 
-    from sqlalchemy import Connection, Engine, Executable, Row
+    from sqlalchemy import Connection, Engine, Row
 
 T = TypeVar("T")
 
@@ -70,14 +70,14 @@ class Database:
         """Returns what `function` reads: what was true at its first statement. Raises DatabaseError."""
         return await asyncio.get_running_loop().run_in_executor(self._read_threads, self._read, function)
 
-    def look(self, statement: Executable, **parameters: object) -> Row[Any] | None:
+    def look(self, statement: Prepared, **values: object) -> Row[Any] | None:
         """Returns the first row of a statement, at once and in the caller's own thread: for what has a key.
 
         A reader waits for nobody in this mode, and the way to another thread and back takes longer than such a read.
         Raises DatabaseError.
         """
-        with self._reader.transaction() as connection:
-            return connection.execute(statement, parameters).first()
+        with self._reader.connection() as connection:
+            return statement.first(connection, values)
 
     async def write(self, change: Change, function: Callable[[Session], T]) -> T:
         """Does what `function` does, committed when this returns; where it raises, nothing of it is kept.
@@ -133,11 +133,16 @@ class _Connections:
     @contextmanager
     def transaction(self) -> Generator[Connection]:
         """Gives the thread's own in a transaction, which is committed at the end, and undone by an error."""
+        with self.connection() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def connection(self) -> Generator[Connection]:
+        """Gives the thread's own in no transaction: each statement is one."""
         with _told(self._engine):
             connection = self._mine()
             try:
-                with connection.begin():
-                    yield connection
+                yield connection
             except DBAPIError:
                 self._drop(connection)
                 raise

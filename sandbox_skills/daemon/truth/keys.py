@@ -12,6 +12,7 @@ from sandbox_skills.daemon.truth import audit
 from sandbox_skills.daemon.truth.audit import Deed
 from sandbox_skills.daemon.truth.changes import Change
 from sandbox_skills.daemon.truth.ids import new_id
+from sandbox_skills.daemon.truth.prepared import Prepared
 from sandbox_skills.daemon.truth.tables import KEY, TENANT, KeyRow
 from sandbox_skills.daemon.truth.tenants import Tenant, found
 
@@ -144,7 +145,7 @@ class Keys:
             await self._database.write(Change.KEY_USED, lambda session: session.execute(query))
 
 
-_BY_PREFIX = (
+_BY_PREFIX = Prepared(
     select(
         *KEY.c,
         TENANT.c.name.label("tenant_name"),
@@ -156,7 +157,6 @@ _BY_PREFIX = (
     .join_from(KEY, TENANT)
     .where(KEY.c.prefix == bindparam("prefix"))
 )
-"""Built once and past the ORM, as it is asked with each request."""
 
 
 def _key(row: KeyRow | Row[Any]) -> ApiKey:

@@ -17,6 +17,7 @@ from sandbox_skills.daemon.truth import audit
 from sandbox_skills.daemon.truth.audit import Deed
 from sandbox_skills.daemon.truth.changes import Change
 from sandbox_skills.daemon.truth.ids import new_id
+from sandbox_skills.daemon.truth.prepared import Prepared
 from sandbox_skills.daemon.truth.tables import SESSION, SessionRow
 from sandbox_skills.errors import QuotaError, SessionClosedError
 
@@ -134,7 +135,7 @@ class Sessions:
         now = self._database.clock()
 
         def work(transaction: Transaction) -> Session:
-            row = transaction.connection().execute(_BY_ID, {"session": session_id}).first()
+            row = _BY_ID.first(transaction.connection(), {"session": session_id})
             before = _owned(row, session_id, tenant_id)
             _check_open(before)
             until = max(before.expires_at, now + before.ttl_seconds)
@@ -229,7 +230,7 @@ def _close(row: SessionRow, end: SessionEnd) -> None:
     row.state, row.node, row.end = SessionState.CLOSED, None, end
 
 
-_BY_ID = select(*SESSION.c).where(SESSION.c.id == bindparam("session")).with_for_update()
+_BY_ID = Prepared(select(*SESSION.c).where(SESSION.c.id == bindparam("session")).with_for_update())
 
 _USE = (
     update(SESSION)

@@ -14,6 +14,7 @@ from sandbox_skills.daemon.truth import audit
 from sandbox_skills.daemon.truth.audit import Deed
 from sandbox_skills.daemon.truth.changes import Change
 from sandbox_skills.daemon.truth.ids import new_id
+from sandbox_skills.daemon.truth.prepared import Prepared
 from sandbox_skills.daemon.truth.tables import TENANT, TenantRow
 
 if TYPE_CHECKING:
@@ -140,8 +141,7 @@ class Tenants:
         return await self._database.write(Change.TENANT_UPDATE, change)
 
 
-_BY_ID = select(*TENANT.c).where(TENANT.c.id == bindparam("tenant"))
-"""Built once and past the ORM, as it is asked with each request."""
+_BY_ID = Prepared(select(*TENANT.c).where(TENANT.c.id == bindparam("tenant")))
 
 
 def found(session: Session, tenant_id: str) -> TenantRow:
