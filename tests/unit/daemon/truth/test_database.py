@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import bindparam, create_engine, select, text, update
+from sqlalchemy import bindparam, column, create_engine, select, table, text, update
 from sqlalchemy.orm import Session
 
 from sandbox_skills.daemon.errors import DatabaseError
 from sandbox_skills.daemon.truth.changes import Boundary, Change
 from sandbox_skills.daemon.truth.database import opened_database
+from sandbox_skills.daemon.truth.prepared import Prepared
 from sandbox_skills.daemon.truth.tables import Table, TenantRow
 
 if TYPE_CHECKING:
@@ -120,13 +121,13 @@ async def test_a_thread_goes_on_after_a_fault_of_the_driver(tmp_path: Path) -> N
         with pytest.raises(DatabaseError, match="no such table"):
             await database.write(Change.TENANT_UPDATE, lambda session: session.execute(text("drop table x")))
         with pytest.raises(DatabaseError, match="no such table"):
-            database.look(text("select * from x"))
+            database.look(Prepared(select(column("a")).select_from(table("x"))))
         await database.write(Change.TENANT_CREATE, add_tenant)
         assert await database.read(count) == 1
 
 
 async def test_a_look_sees_what_was_written_a_moment_ago(tmp_path: Path) -> None:
-    statement = select(TenantRow.turn).where(TenantRow.id == bindparam("tenant"))
+    statement = Prepared(select(TenantRow.turn).where(TenantRow.id == bindparam("tenant")))
     async with opened_database(tmp_path / "d.db") as database:
         assert database.look(statement, tenant="1") is None
         await database.write(Change.TENANT_CREATE, add_tenant)
