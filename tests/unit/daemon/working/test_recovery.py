@@ -101,4 +101,5 @@ async def test_the_settings_say_whether_a_change_waits_for_the_disk(
     tmp_path: Path, given: dict[str, object], level: int
 ) -> None:
     async with opened_host(tmp_path, **given) as host:
-        assert host.daemon.database.look(text("PRAGMA synchronous")) == (level,)
+        read = host.daemon.database.read
+        assert await read(lambda session: session.scalar(text("PRAGMA synchronous"))) == level
