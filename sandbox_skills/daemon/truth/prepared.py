@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sqlalchemy.types import TypeEngine
 
     Convert = Callable[[Any], Any]
-    Statement = Select[Any] | Insert | Update | Delete
+    Statement = Select[*tuple[Any, ...]] | Insert | Update | Delete
     Values = Mapping[str, object]
 
 NOTHING: Values = {}
