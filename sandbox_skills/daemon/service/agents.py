@@ -10,13 +10,13 @@ import asyncio
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
-from weakref import WeakValueDictionary
 
 from sandbox_skills.controller.state import RunState
 from sandbox_skills.daemon.access.limits import tenant_limits
 from sandbox_skills.daemon.dispatch.base import QueueFull
 from sandbox_skills.daemon.errors import AgentRunBusyError, RunNotFoundError
 from sandbox_skills.daemon.service.runs import refusal
+from sandbox_skills.daemon.service.while_used import WhileUsed
 from sandbox_skills.daemon.truth.agents import Beginning, LegRequest, Word
 from sandbox_skills.daemon.truth.ids import new_id
 from sandbox_skills.daemon.truth.run import NewRun, RunKind
@@ -97,7 +97,7 @@ class AgentService:
         self._queue = queue
         self._events = events
         self._runs = runs
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._locks = WhileUsed(asyncio.Lock)
 
     async def create(
         self,
@@ -130,7 +130,7 @@ class AgentService:
         if not run.decided:
             return run
         # A word came too late for the leg that was under way.
-        async with self._lock(agent_id):
+        async with self._locks.of(agent_id):
             run = await self._current(agent_id, tenant=tenant)
             return await self._next_leg(run, actor="daemon") if run.decided else run
 
@@ -144,7 +144,7 @@ class AgentService:
 
         Raises AgentRunBusyError where no such call waits.
         """
-        async with self._lock(agent_id):
+        async with self._locks.of(agent_id):
             run = await self._current(agent_id, tenant=tenant)
             if run.state not in {*_GOING, "waiting"} or word.call_id not in _asked(run.agent):
                 raise AgentRunBusyError(
@@ -159,7 +159,7 @@ class AgentService:
 
         Raises AgentRunBusyError where it is under way, or waits for a word on a call.
         """
-        async with self._lock(agent_id):
+        async with self._locks.of(agent_id):
             run = await self._current(agent_id, tenant=tenant)
             if run.state in _GOING or run.state == "waiting":
                 raise AgentRunBusyError(f"the run is {run.state}", hint="wait for it, or decide on its calls")
@@ -171,7 +171,7 @@ class AgentService:
 
     async def cancel(self, agent_id: str, *, tenant: str) -> AgentRun:
         """Asks for the end of what is under way, and of what waits; what has ended stays as it is."""
-        async with self._lock(agent_id):
+        async with self._locks.of(agent_id):
             run = await self._current(agent_id, tenant=tenant)
             if run.state in _GOING and run.leg is not None:
                 return AgentRun(run.agent, await self._queue.cancel(run.leg.id, tenant_id=tenant))
@@ -240,10 +240,6 @@ class AgentService:
         if isinstance(answer, QueueFull):
             raise refusal(answer)
         return answer.run
-
-    def _lock(self, agent_id: str) -> asyncio.Lock:
-        """Returns the conversation's lock, which is forgotten when nobody has it."""
-        return self._locks.setdefault(agent_id, asyncio.Lock())
 
 
 def _asked(agent: Agent) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import Counter
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from anyio import to_thread
 
 from sandbox_skills.daemon.service.tenant_skills import TenantSkills, uploaded_spec
+from sandbox_skills.daemon.service.while_used import WhileUsed
 from sandbox_skills.daemon.truth.skills import kept_digests, latest_versions
 from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.errors import EngineError, SkillNotFoundError
@@ -35,19 +36,19 @@ class KeptSkills:
         self._database = database
         self._known: dict[str, TenantSkills] = {}
         self._held: Counter[tuple[str, str]] = Counter()
-        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._locks = WhileUsed(asyncio.Lock)
 
     async def skills(self, *, tenant: str) -> TenantSkills:
         """Returns the tenant's skills as runs and models see them; the same object every time, always current."""
         if (known := self._known.get(tenant)) is not None:
             return known
-        async with self._locks[tenant]:
+        async with self._locks.of(tenant):
             return self._known.get(tenant) or await self._load(tenant)
 
     @asynccontextmanager
     async def changing(self, *, tenant: str) -> AsyncGenerator[None]:
         """Lets one change of a tenant's skills happen at a time; when it has, or has failed, all is as the rows say."""
-        async with self._locks[tenant]:
+        async with self._locks.of(tenant):
             try:
                 yield
             finally:
@@ -75,7 +76,7 @@ class KeptSkills:
 
     async def collect(self, *, tenant: str) -> None:
         """Removes contents that neither a version nor a run needs any more; raises EngineError."""
-        async with self._locks[tenant]:
+        async with self._locks.of(tenant):
             await self._collect(tenant)
 
     async def collect_all(self) -> None:

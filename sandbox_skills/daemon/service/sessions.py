@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 from anyio import to_thread
 
 from sandbox_skills.daemon.access.limits import tenant_limits
+from sandbox_skills.daemon.service.while_used import WhileUsed
 from sandbox_skills.daemon.truth.ids import new_id
 from sandbox_skills.daemon.truth.sessions import SessionEnd, SessionState
 from sandbox_skills.directories import make_private
@@ -73,7 +73,7 @@ class SessionService:
         self._folder = folder
         self._mine: dict[str, _Use] = {}
         self._parked: dict[str, Snapshot] = {}
-        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._locks = WhileUsed(asyncio.Lock)
 
     # What a tenant does
 
@@ -114,7 +114,7 @@ class SessionService:
         Raises SessionNotFoundError, SessionClosedError, SessionLostError where its files are gone, and then closes
         it; QuotaError where too many boxes of the tenant are in use; EngineError.
         """
-        async with self._locks[session_id]:
+        async with self._locks.of(session_id):
             row = await self._used(session_id, tenant)
             try:
                 return await self._woken(row, tenant)
@@ -136,7 +136,7 @@ class SessionService:
     async def close(self, session_id: str, *, tenant: str, actor: str) -> Session:
         """Ends a session and what runs in it; one that is closed stays so. Raises SessionNotFoundError."""
         await self._kept.get(session_id, tenant_id=tenant)
-        async with self._locks[session_id]:
+        async with self._locks.of(session_id):
             return await self._end(session_id, tenant=tenant, actor=actor, end=SessionEnd.CLOSED)
 
     # What the daemon does
@@ -144,10 +144,10 @@ class SessionService:
     async def tidy(self) -> None:
         """Closes sessions whose time is over, and keeps the files of those that have become idle."""
         for row in await self._kept.expired():
-            async with self._locks[row.id]:
+            async with self._locks.of(row.id):
                 await self._end(row.id, tenant=row.tenant_id, actor="daemon", end=SessionEnd.EXPIRED)
         for session_id, use in list(self._mine.items()):
-            async with self._locks[session_id]:
+            async with self._locks.of(session_id):
                 if not self._has_box(session_id, use.row.tenant_id):
                     await self._settle(session_id, use.row.tenant_id)
 
@@ -229,7 +229,7 @@ class SessionService:
         await self._kept.idled(session_id, tenant_id=tenant, snapshot=row.snapshot)
 
     async def _park(self, session_id: str, tenant: str) -> None:
-        async with self._locks[session_id]:
+        async with self._locks.of(session_id):
             if not self._has_box(session_id, tenant):
                 await self._settle(session_id, tenant)
                 return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections import defaultdict
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +16,7 @@ from sandbox_skills.catalog import create_skill_registry
 from sandbox_skills.daemon.access.limits import tenant_limits
 from sandbox_skills.daemon.errors import SkillReadOnlyError
 from sandbox_skills.daemon.service.skill_upload import judged, report_on, taken_from
+from sandbox_skills.daemon.service.while_used import WhileUsed
 from sandbox_skills.daemon.truth import audit
 from sandbox_skills.daemon.truth.audit import Deed
 from sandbox_skills.daemon.truth.changes import Change
@@ -95,9 +95,7 @@ class SkillService:
         self._database = database
         self.kept = kept
         self._quota = quota
-        self._receiving: defaultdict[str, asyncio.Semaphore] = defaultdict(
-            partial(asyncio.Semaphore, UPLOADS_OF_TENANT)
-        )
+        self._receiving = WhileUsed(partial(asyncio.Semaphore, UPLOADS_OF_TENANT))
         self._unpacking = CapacityLimiter(UPLOADS)
 
     @asynccontextmanager
@@ -106,7 +104,7 @@ class SkillService:
 
         Raises EngineError where the disk is at fault.
         """
-        async with self._receiving[tenant]:
+        async with self._receiving.of(tenant):
             stack = ExitStack()
             opened = self.kept.folders.incoming(tenant=tenant)
             try:

@@ -1,10 +1,10 @@
 """The database: one file of SQLite in write-ahead mode, changed by one transaction at a time.
 
-A transaction is a plain function of a session, and runs whole in one thread: with an asynchronous driver each
-statement goes to a thread and back several times, which made a transaction three times as dear. Many may read while
-one writes. Writers of this process wait for each other in a queue, without polling; those of another process (the
-command line beside a daemon) wait in SQLite. A thread keeps its connection: to take one from a pool costs more than
-a short transaction.
+A transaction is a plain function of a connection, or of a session over one, and runs whole in one thread: with an
+asynchronous driver each statement goes to a thread and back several times, which made a transaction three times as
+dear. Many may read while one writes. Writers of this process wait for each other in a queue, without polling; those of
+another process (the command line beside a daemon) wait in SQLite. A thread keeps its connection: to take one from a
+pool costs more than a short transaction.
 
 `durable` False leaves the last moments before a power cut to the operating system, as SQLite advises for this mode:
 a commit costs a twentieth of a millisecond instead of a disk's flush. A killed process loses nothing either way.

@@ -24,7 +24,7 @@ from sandbox_skills.errors import QuotaError, SessionClosedError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sqlalchemy import ColumnElement, Row
+    from sqlalchemy import ColumnElement, Connection, Row
     from sqlalchemy.orm import Session as Transaction
 
     from sandbox_skills.daemon.truth.database import Database
@@ -134,16 +134,16 @@ class Sessions:
         """
         now = self._database.clock()
 
-        def work(transaction: Transaction) -> Session:
-            row = _BY_ID.first(transaction.connection(), {"session": session_id})
+        def work(connection: Connection) -> Session:
+            row = _BY_ID.first(connection, {"session": session_id})
             before = _owned(row, session_id, tenant_id)
             _check_open(before)
             until = max(before.expires_at, now + before.ttl_seconds)
             values = {"session": session_id, "holder": node, "now": now, "until": until}
-            transaction.connection().execute(_USE, values)
+            _USE.run(connection, values)
             return replace(before, state=SessionState.ACTIVE, node=node, last_used_at=now, expires_at=until)
 
-        return await self._database.write(Change.SESSION_UPDATE, work)
+        return await self._database.transact(Change.SESSION_UPDATE, work)
 
     async def idled(self, session_id: str, *, tenant_id: str, snapshot: str | None) -> Session:
         """Says that the session has no box any more, and where its files are. Raises SessionClosedError."""
@@ -232,7 +232,7 @@ def _close(row: SessionRow, end: SessionEnd) -> None:
 
 _BY_ID = Prepared(select(*SESSION.c).where(SESSION.c.id == bindparam("session")).with_for_update())
 
-_USE = (
+_USE = Prepared(
     update(SESSION)
     .where(SESSION.c.id == bindparam("session"))
     .values(
@@ -242,7 +242,6 @@ _USE = (
         expires_at=bindparam("until"),
     )
 )
-"""Both built once and past the ORM, as every run of a session looks and says that it uses it."""
 
 
 def _owned(row: Row[Any] | None, session_id: str, tenant_id: str) -> Session:

@@ -13,6 +13,7 @@ from anyio import to_thread
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 from sandbox_skills.daemon.access.limits import tenant_limits
+from sandbox_skills.daemon.service.while_used import WhileUsed
 from sandbox_skills.mcp.resources import Resources
 from sandbox_skills.mcp.server import SkillServer
 from sandbox_skills.wiring import artifact_store
@@ -69,7 +70,7 @@ class McpServers:
         self._tools = tools
         self._rates = rates
         self._serving: dict[str, _Serving] = {}
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._locks = WhileUsed(asyncio.Lock)
 
     def count(self) -> int:
         """Returns how many tenants have a server just now."""
@@ -84,7 +85,7 @@ class McpServers:
     async def tidy(self, *, idle_seconds: float = IDLE_SECONDS) -> None:
         """Ends the servers of tenants that have not asked for so long; the next request makes another."""
         for tenant in list(self._serving):
-            async with self._locks[tenant]:
+            async with self._locks.of(tenant):
                 serving = self._serving.get(tenant)
                 if serving is not None and serving.is_idle(idle_seconds):
                     await self._end(tenant)
@@ -96,7 +97,7 @@ class McpServers:
 
     async def _server(self, tenant: str) -> _Serving:
         tools = await self._tools.tools_of(tenant)
-        async with self._locks.setdefault(tenant, asyncio.Lock()):
+        async with self._locks.of(tenant):
             serving = self._serving.get(tenant)
             if serving is not None and (serving.tools is not tools or serving.task.done()):
                 # An admin has changed what the tenant may: its sessions begin anew.

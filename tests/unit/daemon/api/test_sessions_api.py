@@ -205,3 +205,16 @@ async def test_a_tenant_has_no_more_sessions_than_it_may(host: Host) -> None:
         answer = await client.post("/v1/sessions", json={})
     assert (answer.status_code, answer.json()["code"]) == (429, "quota_exceeded")
     assert answer.headers["Retry-After"]
+
+
+async def test_sessions_that_have_come_and_gone_leave_nothing_in_memory(
+    host: Host, client: httpx.AsyncClient
+) -> None:
+    for _ in range(3):
+        session = await made(client)
+        order = {**ECHO, "session_id": session}
+        assert (await client.post("/v1/runs", json=order, params={"wait": 10})).json()["outcome"]["code"] == 0
+        assert (await client.post(f"/v1/sessions/{session}/snapshot")).status_code == 200
+        assert (await client.delete(f"/v1/sessions/{session}")).status_code == 200
+    service = host.daemon.sessions
+    assert (len(service._locks), len(service._mine), len(service._parked)) == (0, 0, 0)
