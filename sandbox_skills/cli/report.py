@@ -59,7 +59,7 @@ def unmatched_patterns(patterns: Sequence[str], result: RunResult) -> tuple[str,
     if not result.outcome.sandbox_lives or result.limits_hit.intersection(COLLECTION_LIMITS):
         return ()
     paths = (*(str(file.path) for file in result.files), *result.skipped)
-    variables = {**WORKSPACE_VARIABLES, "RUN_DIR": str(run_directory(result.run_id))}
+    variables = {**WORKSPACE_VARIABLES, "RUN_DIR": run_directory(result.run_id)}
     globs = {pattern: parse_patterns([pattern], variables=variables) for pattern in patterns}
     return tuple(
         pattern

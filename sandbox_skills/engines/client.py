@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         AsyncIterator,
         Awaitable,
         Callable,
+        Iterable,
         Mapping,
         Sequence,
     )
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from sandbox_skills.engines.base import FileSink, OutputSink, Process
     from sandbox_skills.engines.classify import Death
     from sandbox_skills.spec import CollectLimits, Command, Outcome, SandboxId, TerminalSize
+
+    BoxPath = PurePosixPath | str
 
 ANSWER_SECONDS = 30.0
 """How long any answer but a run's may take; a loaded box answers a ping within milliseconds."""
@@ -87,7 +90,7 @@ class RunnerClient:
         dirs: Sequence[PurePosixPath] = (),
         links: Mapping[PurePosixPath, PurePosixPath] | None = None,
     ) -> None:
-        await self._ask(Kind.PREPARE, _places(dirs, links or {}), Kind.DONE)
+        await self._ask(Kind.PREPARE, _places(dirs, (links or {}).items()), Kind.DONE)
 
     async def run(
         self, command: Command, *, limits: Limits | None = None, on_output: OutputSink | None = None
@@ -241,7 +244,7 @@ def _order(
         "stdin": "pipe" if fed else "none",
         "tty": None if tty is None else {"rows": tty.rows, "cols": tty.cols},
         "stream": stream,
-        "places": _places(command.places.dirs, command.places.links),
+        "places": _places(command.places.dirs, command.places.links.items()),
         **({"record": sorted(command.record)} if command.record else {}),
         **({"fork": True} if command.fork else {}),
         "limits": {
@@ -254,9 +257,9 @@ def _order(
     }
 
 
-def _places(dirs: Sequence[PurePosixPath], links: Mapping[PurePosixPath, PurePosixPath]) -> dict[str, Any]:
+def _places(dirs: Iterable[BoxPath], links: Iterable[tuple[BoxPath, BoxPath]]) -> dict[str, Any]:
     """Returns what a PREPARE or a RUN says of places; raises PathEscapeError for one outside the workspace."""
     return {
         "dirs": [below_workspace(path) for path in dirs],
-        "links": [[below_workspace(path), str(target)] for path, target in links.items()],
+        "links": [[below_workspace(path), str(target)] for path, target in links],
     }

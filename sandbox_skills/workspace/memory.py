@@ -38,6 +38,6 @@ class WorkspaceMemory:
         """Returns what goes on where the files do: all but the private copies, which they are not among."""
         return WorkspaceMemory(dict(self.skills), dict(self.pins), grants=self.grants.copy())
 
-    def links(self) -> dict[PurePosixPath, PurePosixPath]:
+    def links(self) -> dict[str, str]:
         """Returns the links by which a run of no skill finds the skills."""
-        return {skill_link(name): place.box for name, place in self.skills.items()}
+        return {str(skill_link(name)): str(place.box) for name, place in self.skills.items()}

@@ -91,7 +91,7 @@ def ready_run(
     run_id = secrets.token_hex(8)
     name = (request.skill_name or staged.name) if staged is not None else ""
     root = _root(staged, name, request)
-    variables = {**WORKSPACE_VARIABLES, "RUN_DIR": str(run_directory(run_id))}
+    variables = {**WORKSPACE_VARIABLES, "RUN_DIR": run_directory(run_id)}
     limits, warnings = within_ceiling(request.limits or rules.limits, request.timeout, rules.wall_ceiling)
     ceiling = request.collect or rules.collect
     plan = _plan(request, ceiling, variables)

@@ -24,7 +24,7 @@ from sandbox_skills.workspace.snapshot import restore_snapshot, take_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path, PurePosixPath
+    from pathlib import Path
 
     from sandbox_skills.catalog.pins import Pin
     from sandbox_skills.engines.base import OutputSink, Sandbox
@@ -140,7 +140,7 @@ class Session:
         run.ready = ready
         with ready.redaction.of_errors():
             staged = await self.bring(ready)
-            command = replace(ready.command, places=self._places(ready))
+            command = ready.command.finding(self._places(ready))
             with span("workspace.run", **_about(ready)) as current:
                 outcome = await execution(command, limits=ready.limits, redaction=ready.redaction)
                 run.outcome = outcome
@@ -203,15 +203,17 @@ class Session:
 
     def _places(self, ready: ReadyRun) -> Places:
         """Returns what a run finds in its workspace; a box that has run nothing yet has all but the run's own."""
-        own, usual = run_directory(ready.run_id), () if self.fresh else DIRECTORIES
+        own, usual = run_directory(ready.run_id), () if self.fresh else _USUAL
         self.fresh = False
         return Places((own, *usual), self._links(ready))
 
-    def _links(self, ready: ReadyRun) -> dict[PurePosixPath, PurePosixPath]:
+    def _links(self, ready: ReadyRun) -> dict[str, str]:
         """Returns the links to skills that a run finds: to its own one; one of no skill finds all that were staged."""
         if ready.staged is None:
             return self.memory.links()
-        return {} if ready.request.writable_skill else {skill_link(ready.skill): ready.staged.box_path}
+        if ready.request.writable_skill:
+            return {}
+        return {str(skill_link(ready.skill)): str(ready.staged.box_path)}
 
     async def _collected(
         self, ready: ReadyRun, outcome: Outcome
@@ -251,6 +253,9 @@ class Session:
             if current.is_recording():  # megabytes would be counted for nobody
                 annotate(current, bytes=sum(len(file.content.encode()) for file in report.output_files))
         return files, report
+
+
+_USUAL = tuple(map(str, DIRECTORIES))
 
 
 def _about(ready: ReadyRun) -> dict[str, str]:

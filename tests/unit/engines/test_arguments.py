@@ -54,3 +54,16 @@ def test_a_path_that_names_nothing_below_the_workspace_is_refused(text: str) -> 
 @pytest.mark.parametrize("text", ["out/a", "/workspace/out/a", "./out//a"])
 def test_a_path_below_the_workspace_is_made_relative(text: str) -> None:
     assert below_workspace(PurePosixPath(text)) == "out/a"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "/workspace/", "/workspace//a", "a//b", "a/", "a/./b", "a/../b", "..", "a\n/.."]
+)
+def test_a_text_that_is_no_plain_path_is_refused(text: str) -> None:
+    with pytest.raises(PathEscapeError):
+        below_workspace(text)
+
+
+@pytest.mark.parametrize("text", ["out/...", "out/.a", "out/a.", "..a", "out\n", ".\n"])
+def test_dots_within_a_name_are_names(text: str) -> None:
+    assert below_workspace(f"/workspace/{text}") == below_workspace(PurePosixPath(text)) == text

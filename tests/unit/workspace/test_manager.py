@@ -60,8 +60,8 @@ class Seen:
     """What reached the boxes, in order."""
 
     commands: list[Command] = field(default_factory=list)
-    dirs: list[Sequence[PurePosixPath]] = field(default_factory=list)
-    links: list[Mapping[PurePosixPath, PurePosixPath]] = field(default_factory=list)
+    dirs: list[Sequence[str]] = field(default_factory=list)
+    links: list[Mapping[str, str]] = field(default_factory=list)
     order: list[str] = field(default_factory=list)
     specs: list[SandboxSpec] = field(default_factory=list)
 
@@ -169,7 +169,7 @@ class TestInvocation:
         request = RunRequest(Argv(("record",)), skill_name=name)
         result = await manager.run(skill, request, tenant="t")
         assert result.skill == seen.commands[0].env["SKILL_NAME"] == (name or "my-skill")
-        ((link, target),) = seen.links[0].items()
+        ((link, target),) = [map(PurePosixPath, both) for both in seen.links[0].items()]
         assert (link.parent, target.parent) == (WORKSPACE / "skills", PurePosixPath("/skills"))
         assert ".." not in link.parts
 
@@ -231,10 +231,10 @@ class TestPlaces:
         async with manager.session(tenant="t") as session:
             staged = await session.stage(skill)
             results = [await session.run(staged, TRUE) for _ in range(2)]
-        own = [WORKSPACE / "runs" / result.run_id for result in results]
+        own = [f"{WORKSPACE}/runs/{result.run_id}" for result in results]
         # A box that has run nothing yet has the others from its start.
-        assert list(map(tuple, seen.dirs)) == [(own[0],), (own[1], *DIRECTORIES)]
-        assert seen.links[0] == {WORKSPACE / "skills" / "my-skill": staged.box_path}
+        assert list(map(tuple, seen.dirs)) == [(own[0],), (own[1], *map(str, DIRECTORIES))]
+        assert seen.links[0] == {f"{WORKSPACE}/skills/my-skill": str(staged.box_path)}
 
     async def test_they_are_asked_for_with_the_command_and_after_the_inputs(
         self, manager: WorkspaceManager, seen: Seen, skill: Path
