@@ -127,7 +127,7 @@ class RunnerClient:
             async for chunk in chunks:
                 request.sent += len(chunk)
                 await self.link.stream(Kind.CHUNK, request.ref, chunk, patience)
-                if request.done.done():
+                if request.done:
                     break
             request.complete = True
             request.send(Kind.CHUNKS_END)

@@ -94,7 +94,7 @@ class CollectRequest(Request[Collection]):
 
     async def arrived(self) -> None:
         """Returns once there is work for a blocking sink, or the request has ended."""
-        while not self._work and not self.done.done():
+        while not self._work and not self.done:
             self._arrived.clear()
             await self._arrived.wait()
 

@@ -144,7 +144,7 @@ class Link:
         """Returns as `answer` does; gives the box up where the answer takes longer."""
         if not await request.settled(seconds):
             raise self.fail(self._late_answer())
-        return request.done.result()
+        return request.answer()
 
     async def waited(self, waiting: Coroutine[None, None, None], patience: Patience) -> None:
         """Waits for the box, and gives it up when the patience is over."""
@@ -185,7 +185,7 @@ class Link:
             self._allow_late(frame)
             return
         request.take(frame)
-        if request.done.done():
+        if request.done:
             self._requests.pop(frame.ref, None)
 
     def _take_in(self, count: int) -> None:

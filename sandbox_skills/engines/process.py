@@ -101,5 +101,5 @@ class RunnerProcess:
         return outcome
 
     def _say(self, kind: Kind, **body: object) -> None:
-        if not self._request.done.done():
+        if not self._request.done:
             self._request.send(kind, body)

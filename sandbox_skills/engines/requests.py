@@ -10,7 +10,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from sandbox_skills.engines import classify
 from sandbox_skills.engines.recorded import recording
@@ -77,7 +77,9 @@ class Request(ABC, Generic[T]):
 
     def __init__(self) -> None:
         self.ref = 0
-        self.done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.done = False
+        self._answer: T | None = None
+        self._fault: BaseException | None = None
         self.send: Sender = _send_nowhere
         self._sink_error: Exception | None = None
         self._owed = 0
@@ -102,10 +104,16 @@ class Request(ABC, Generic[T]):
 
     def fail(self, error: BaseException) -> None:
         """Ends the request with an exception, unless it has ended."""
-        if not self.done.done():
-            self.done.set_exception(error)
-            self.done.exception()  # a caller that was cancelled meanwhile will not look at it
+        if not self.done:
+            self._fault = error
+            self.done = True
             self.ended()
+
+    def answer(self) -> T:
+        """Returns what the request that is done was answered; raises what ended it."""
+        if self._fault is not None:
+            raise self._fault
+        return cast("T", self._answer)
 
     async def settled(self, seconds: float) -> bool:
         """Returns whether the request has ended, well or not, once it has or the time is over.
@@ -113,7 +121,7 @@ class Request(ABC, Generic[T]):
         A cancel leaves the request as it is. Every run waits here: with a task and a timer of asyncio's own the loop
         would take three more turns.
         """
-        if self.done.done():
+        if self.done:
             return True
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[bool] = loop.create_future()
@@ -133,8 +141,9 @@ class Request(ABC, Generic[T]):
     def _settle(self, result: T) -> None:
         if self._sink_error is not None:
             self.fail(self._sink_error)
-        elif not self.done.done():
-            self.done.set_result(result)
+        elif not self.done:
+            self._answer = result
+            self.done = True
             self.ended()
 
     def _deliver(self, sink: Callable[..., None], *args: object) -> None:
@@ -215,7 +224,7 @@ class RunRequest(Request[Outcome]):
         """What the program is given; most are given nothing, and make none."""
         if self._stdin is None:
             self._stdin = Stdin(lambda kind, data=b"", /: self.send(kind, data))
-            if self.done.done():
+            if self.done:
                 self._stdin.drop()
         return self._stdin
 
@@ -288,19 +297,19 @@ class GetRequest(Request[None]):
 
     async def arrived(self) -> None:
         """Returns once there is a chunk, or the request has ended."""
-        while not self._chunks and not self.done.done():
+        while not self._chunks and not self.done:
             self._arrived.clear()
             await self._arrived.wait()
 
     def check(self) -> None:
         """Raises what ended the request before a single chunk came."""
-        if not self._chunks and self.done.done():
-            self.done.result()
+        if not self._chunks and self.done:
+            self.answer()
 
     def next(self) -> bytes | None:
         """Returns the next chunk that arrived, None after the last; raises what ended the request before that."""
         if not self._chunks:
-            return self.done.result()
+            return self.answer()
         chunk = self._chunks.popleft()
         self._window += len(chunk)
         self._grant(len(chunk))

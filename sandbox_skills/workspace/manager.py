@@ -167,9 +167,11 @@ class WorkspaceManager:
         redaction = self.services.redaction
         if request.grants:
             redaction = redaction.adding(request.grants.values())
+        if not redaction:
+            return await self._checked(staged, request, memory, tenant=tenant)
         with redaction.of_errors():
             ready = await self._checked(staged, request, memory, tenant=tenant)
-        return replace(ready, redaction=redaction) if redaction else ready
+        return replace(ready, redaction=redaction)
 
     async def _checked(
         self, staged: StagedSkill | None, request: RunRequest, memory: WorkspaceMemory, *, tenant: str

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from sandbox_skills.workspace.inputs import StagedInput
     from sandbox_skills.workspace.interactive import InteractiveProgram
     from sandbox_skills.workspace.manager import WorkspaceManager
+    from sandbox_skills.workspace.output_spec import OutputPlan
     from sandbox_skills.workspace.outputs import CollectedFile
     from sandbox_skills.workspace.ready import ReadyRun
     from sandbox_skills.workspace.request import RunRequest
@@ -139,7 +140,8 @@ class Session:
         """Runs what was checked and tells `run` how far it came; whoever made `run` writes it down."""
         run.ready = ready
         with ready.redaction.of_errors():
-            staged = await self.bring(ready)
+            self.memory.grants.admit(_digest(ready), grants=bool(ready.request.grants))
+            staged = await self.bring(ready) if _brings(ready.request) else ()
             command = ready.command.finding(self._places(ready))
             with span("workspace.run", **_about(ready)) as current:
                 outcome = await execution(command, limits=ready.limits, redaction=ready.redaction)
@@ -158,8 +160,12 @@ class Session:
         staged: tuple[StagedInput, ...] = (),
     ) -> RunResult:
         """Returns what comes of a command that has ended: its outputs collected, reported and saved as asked."""
-        files, collection = told_files(*await self._collected(ready, outcome), ready.redaction)
-        files, report = await self._reported(ready, outcome, files)
+        files: tuple[CollectedFile, ...] = ()
+        collection, report = Collection(), None
+        if ready.patterns and outcome.sandbox_lives:
+            files, collection = told_files(*await self._collected(ready), ready.redaction)
+        if ready.plan is not None:
+            files, report = await self._reported(ready, ready.plan, outcome, files)
         return RunResult(
             run_id=ready.run_id,
             skill=ready.skill,
@@ -175,11 +181,8 @@ class Session:
         )
 
     async def bring(self, ready: ReadyRun) -> tuple[StagedInput, ...]:
-        """Puts into the workspace what the request brings; most bring nothing. Raises RequestError, EngineError."""
+        """Puts into the workspace what the request brings. Raises RequestError, EngineError."""
         request = ready.request
-        self.memory.grants.admit(_digest(ready), grants=bool(request.grants))
-        if not (request.inputs or request.editor_text or request.writable_skill):
-            return ()
         with span("workspace.stage.inputs", **_about(ready)) as current:
             if request.writable_skill:
                 await self._copy_skill(ready)
@@ -215,11 +218,7 @@ class Session:
             return {}
         return {str(skill_link(ready.skill)): str(ready.staged.box_path)}
 
-    async def _collected(
-        self, ready: ReadyRun, outcome: Outcome
-    ) -> tuple[tuple[CollectedFile, ...], Collection]:
-        if not ready.patterns or not outcome.sandbox_lives:
-            return (), Collection()
+    async def _collected(self, ready: ReadyRun) -> tuple[tuple[CollectedFile, ...], Collection]:
         with span("workspace.collect", **_about(ready)) as current:
             found = await collect_outputs(
                 self.sandbox,
@@ -232,12 +231,9 @@ class Session:
         return found
 
     async def _reported(
-        self, ready: ReadyRun, outcome: Outcome, files: tuple[CollectedFile, ...]
-    ) -> tuple[tuple[CollectedFile, ...], OutputReport | None]:
+        self, ready: ReadyRun, plan: OutputPlan, outcome: Outcome, files: tuple[CollectedFile, ...]
+    ) -> tuple[tuple[CollectedFile, ...], OutputReport]:
         """Returns the files that count and what is told of them, saved where that was asked for."""
-        plan = ready.plan
-        if plan is None:
-            return files, None
         with span("workspace.inline", **_about(ready)) as current:
             files, warnings = counted(files, outcome)
             report = report_of(files, plan, warnings=(*ready.warnings, *warnings), redaction=ready.redaction)
@@ -256,6 +252,11 @@ class Session:
 
 
 _USUAL = tuple(map(str, DIRECTORIES))
+
+
+def _brings(request: RunRequest) -> bool:
+    """Whether a request puts anything into the workspace; most do not."""
+    return bool(request.inputs or request.editor_text or request.writable_skill)
 
 
 def _about(ready: ReadyRun) -> dict[str, str]:

@@ -68,10 +68,11 @@ async def _answered(data: bytes) -> None:
         with suppress(RunnerProtocolError):
             for frame in decoder.feed(data):
                 request.take(frame)
-                if request.done.done():
+                if request.done:
                     break
-        if request.done.done() and (error := request.done.exception()) is not None:
-            assert isinstance(error, SandboxSkillsError), error
+        if request.done:
+            with suppress(SandboxSkillsError):
+                request.answer()
     assert len(sink.files) <= COLLECT.files
     for file in sink.files:
         assert file.path.parts[0] in {"out", "work"}

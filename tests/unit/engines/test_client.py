@@ -330,7 +330,7 @@ class TestBreaches:
             for start in range(0, len(data), 7):
                 link.received(memoryview(data)[start : start + 7])
             if not link.alive:
-                assert all(request.done.done() for request in requests)
+                assert all(request.done for request in requests)
                 with pytest.raises(RunnerProtocolError), link.asked(Answer(Kind.PONG)):
                     pass
 

@@ -146,7 +146,7 @@ class TestPut:
         request = PutRequest()
         request.sent, request.complete = 3, True
         take(request, frame(Kind.DONE, {"size": 3}))
-        assert await request.done == 3
+        assert request.answer() == 3
 
     @pytest.mark.parametrize("size", [2, 4, None, "3", [], True])
     async def test_another_size_is_a_breach(self, size: object) -> None:
@@ -187,7 +187,7 @@ class TestRun:
         request = RunRequest(Limits(stdout_bytes=4, stderr_bytes=2), None)
         out, err = frame(Kind.STDOUT, b"abc"), frame(Kind.STDERR, b"xyz")
         take(request, out, out, err, ended(stdout_bytes=6, stderr_bytes=3))
-        outcome = await request.done
+        outcome = request.answer()
         assert (outcome.ending, outcome.stdout, outcome.stderr) == (Exited(0), b"abca", b"xy")
         assert outcome.limits_hit == {"stdout", "stderr"}
 
@@ -220,10 +220,10 @@ class TestRun:
         sent = Sent(request)
         take(request, frame(Kind.STDOUT, b"a"), frame(Kind.STDOUT, b"b"))
         assert (calls, len(sent.of(Kind.KILL))) == ([b"a"], 1)
-        assert not request.done.done()
+        assert not request.done
         take(request, ended(exit=None, stopped="cancelled", stdout_bytes=2))
         with pytest.raises(TimeoutError, match="the sink's own"):
-            await request.done
+            request.answer()
 
 
 class TestGet:
@@ -276,7 +276,7 @@ class TestCollect:
             ("c/d", b"abc"),
         ]
         assert sink.ended == 3
-        assert [str(found.path) for found in (await request.done).files] == ["a", "b", "c/d"]
+        assert [str(found.path) for found in request.answer().files] == ["a", "b", "c/d"]
 
     @pytest.mark.parametrize(
         "path",
@@ -354,7 +354,7 @@ class TestCollect:
         )
         assert [bytes(data) for _, data in sink.files] == [b"12", b"", b"345", b""]
         assert sink.ended == 4
-        assert len((await request.done).files) == 4
+        assert len(request.answer().files) == 4
 
     async def test_files_that_were_announced_and_not_sent_are_a_breach(self) -> None:
         for last in (END, file("z")):
@@ -399,7 +399,7 @@ class TestCollect:
     async def test_modes_lose_what_has_no_place_in_them(self) -> None:
         request = self.request()
         take(request, file("a", mode=0o106755), END)
-        assert (await request.done).files[0].mode == 0o755
+        assert request.answer().files[0].mode == 0o755
 
     async def test_data_without_a_file_is_a_breach(self) -> None:
         with pytest.raises(RunnerProtocolError):
@@ -427,14 +427,14 @@ class TestCollect:
     async def test_a_cut_file_is_said_to_be(self) -> None:
         request = self.request(limits=CollectLimits(file_bytes=3))
         take(request, file("a", 9, take=3), DATA, END)
-        collection = await request.done
+        collection = request.answer()
         assert collection.files == (FoundFile(PurePosixPath("a"), 9, 0o644, truncated=True),)
         assert collection.limits_hit == {"collected_bytes"}
 
     async def test_a_file_that_shrank_is_said_to_be_cut(self) -> None:
         request = self.request()
         take(request, file("a", 9), DATA, file("b"), END)
-        collection = await request.done
+        collection = request.answer()
         assert [found.truncated for found in collection.files] == [True, False]
         assert collection.limits_hit == frozenset()
 
@@ -457,7 +457,7 @@ class TestCollect:
         skipped = {f"\x1b{index}": "x" * 1000 for index in range(150)}
         hit = ["collected_files", "made_up", ["x"], None]
         take(request, frame(Kind.END, {"limits_hit": hit, "skipped": skipped}))
-        collection = await request.done
+        collection = request.answer()
         assert collection.limits_hit == {"collected_files"}
         assert len(collection.skipped) == 100
         assert all(path.isprintable() and len(reason) == 200 for path, reason in collection.skipped.items())
@@ -472,7 +472,7 @@ class TestCollect:
         assert len(sent.of(Kind.KILL)) == 1
         take(request, frame(Kind.ERROR, {"code": "failed", "message": "cancelled"}))
         with pytest.raises(TimeoutError, match="the sink's own"):
-            await request.done
+            request.answer()
         assert sink.calls == calls
 
     async def test_a_pattern_that_cannot_be_read_never_leaves_the_host(self) -> None:
@@ -496,7 +496,7 @@ async def test_a_request_ends_once() -> None:
     request.fail(EngineError("second"))
     take(request, frame(Kind.END, {}))
     with pytest.raises(EngineError, match="first"):
-        await request.done
+        request.answer()
 
 
 async def test_waiting_for_the_end_of_a_request_does_not_end_it() -> None:
@@ -507,11 +507,11 @@ async def test_waiting_for_the_end_of_a_request_does_not_end_it() -> None:
     with pytest.raises(asyncio.CancelledError):
         await waiter
     take(request, END)
-    assert await request.done == Collection()
+    assert request.answer() == Collection()
     assert await request.settled(0)
 
 
 async def test_a_wait_for_an_end_that_does_not_come_is_over_in_time() -> None:
     request = CollectRequest(["*"], CollectLimits(), Sink())
     assert not await request.settled(0.01)
-    assert not request.done.done()
+    assert not request.done
