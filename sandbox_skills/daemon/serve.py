@@ -143,12 +143,16 @@ async def _ended(serving: asyncio.Future[None]) -> None:
 @contextmanager
 def listening(host: str, port: int) -> Generator[socket.socket]:
     """Gives a socket that listens; raises SettingsError."""
+    with _bound(host, port) as sock:
+        yield sock
+
+
+def _bound(host: str, port: int) -> socket.socket:
     try:
         family, *_, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        with socket.create_server(address[:2], family=family, backlog=BACKLOG) as sock:
-            yield sock
+        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
     except OSError as error:
         raise SettingsError(
             f"{host}:{port} cannot be served: {error.strerror}", hint="choose another --host or --port"

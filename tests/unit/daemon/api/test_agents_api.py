@@ -14,7 +14,7 @@ from sandbox_skills.daemon.truth.ids import new_id
 from sandbox_skills.daemon.truth.run import NewRun, RunKind, restarted
 from sandbox_skills.toolsets.skill_runs import EMPTIED
 from tests.daemon_host import opened_host
-from tests.model_server import ModelServer, Raw, Say, call, refusal, text
+from tests.model_server import USAGE, ModelServer, Raw, Say, call, refusal, text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
@@ -28,6 +28,7 @@ pytestmark = pytest.mark.anyio
 
 ASK = {"tools": {"load_skill": {"needs_approval": "always"}}}
 LOAD = call("load_skill", {"skill": "greeter"}, "c1")
+TOKENS, COST = sum(USAGE[:2]), USAGE[2]
 
 
 @pytest.fixture
@@ -426,3 +427,86 @@ async def test_a_leg_has_no_more_steps_than_its_tenant(tmp_path: Path, model: Mo
             run_id = await began(client)
             await followed(client, run_id)
             assert (await told(client, run_id))["stop"] == "max_steps"
+
+
+async def shared_out(
+    tmp_path: Path, model: ModelServer, ceiling: dict[str, Any], usual: dict[str, Any]
+) -> tuple[dict[str, Any], int]:
+    """Returns how a leg ended, and after how many answers with tools; its model would go on for ever.
+
+    One more follows, which may call none: what the model has found out is not lost.
+    """
+    model.script(*[Say([LOAD])] * 6)
+    named = {"name": "scripted/model", "base_url": model.base_url, "api_key": "sk-test", "attempts": 1}
+    async with opened_host(tmp_path, model={**named, **usual}) as host:
+        key = await host.tenant("acme", limits={"agents": ceiling})
+        async with host.client(key) as client:
+            run_id = await began(client)
+            await followed(client, run_id)
+            return await told(client, run_id), with_tools(model)
+
+
+def with_tools(model: ModelServer) -> int:
+    """Returns how often it was asked for an answer that may call tools."""
+    return sum(body.get("tool_choice") != "none" for body in model.bodies)
+
+
+@pytest.mark.parametrize(
+    ("ceiling", "usual", "stop", "answers"),
+    [
+        ({"tokens": 2 * TOKENS}, {}, "max_tokens", 2),
+        ({"tokens": 2 * TOKENS + 1}, {}, "max_tokens", 3),
+        ({"tokens": 1}, {}, "max_tokens", 1),
+        ({"tokens": 4 * TOKENS}, {"max_tokens": TOKENS}, "max_tokens", 1),
+        ({"tokens": TOKENS}, {"max_tokens": 4 * TOKENS}, "max_tokens", 1),
+        ({"cost": 2 * COST}, {}, "max_cost", 2),
+        ({"cost": COST / 1000}, {}, "max_cost", 1),
+        ({"cost": 4 * COST}, {"max_cost": COST}, "max_cost", 1),
+        ({"cost": COST}, {"max_cost": 4 * COST}, "max_cost", 1),
+        ({"cost": 3 * COST, "tokens": 2 * TOKENS, "steps": 4}, {}, "max_tokens", 2),
+    ],
+)
+async def test_a_leg_ends_at_the_lower_of_what_the_tenant_and_the_server_allow(
+    tmp_path: Path,
+    model: ModelServer,
+    ceiling: dict[str, Any],
+    usual: dict[str, Any],
+    stop: str,
+    answers: int,
+) -> None:
+    run, asked = await shared_out(tmp_path, model, ceiling, usual)
+    assert (run["state"], run["stop"], asked) == ("finished", stop, answers)
+    assert len(model.asked) == answers + 1
+    assert run["usage"]["cost"] == pytest.approx(len(model.asked) * COST)
+
+
+async def test_each_leg_has_its_tenants_ceiling_anew_and_a_lower_one_counts_from_the_next(
+    tmp_path: Path, model: ModelServer
+) -> None:
+    model.script(*[Say([LOAD])] * 6)
+    async with opened(tmp_path, model) as host:
+        key = await host.tenant("acme", limits={"agents": {"tokens": 2 * TOKENS}})
+        acme = (await host.daemon.tenants.named("acme")).id
+        async with host.client(key) as client:
+            run_id = await began(client)
+            await followed(client, run_id)
+            assert with_tools(model) == 2
+            await host.daemon.tenants.update(acme, limits={"agents": {"tokens": 1}}, actor="test")
+            answer = await client.post(f"/v1/agents/runs/{run_id}/resume", json={"input": "Go on."})
+            assert answer.status_code == 202, answer.text
+            await followed(client, run_id)
+            assert (await told(client, run_id))["stop"] == "max_tokens"
+    assert with_tools(model) == 3
+
+
+@pytest.mark.parametrize(
+    "agents",
+    [{"tokens": 0}, {"tokens": -1}, {"cost": 0}, {"cost": -0.5}, {"steps": 0}, {"tokens": 1.5}, {"x": 1}],
+)
+async def test_a_ceiling_that_is_none_is_refused(
+    tmp_path: Path, model: ModelServer, agents: dict[str, Any]
+) -> None:
+    async with opened(tmp_path, model) as host, host.client(await host.tenant("root")) as admin:
+        answer = await admin.post("/v1/admin/tenants", json={"name": "acme", "limits": {"agents": agents}})
+        assert answer.status_code == 422, answer.text
+        assert len((await admin.get("/v1/admin/tenants")).json()["items"]) == 1
