@@ -12,17 +12,19 @@ from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
-from fastapi import Response, params
+from fastapi import APIRouter, Response, params
 from fastapi.datastructures import DefaultPlaceholder
 from fastapi.routing import APIRoute, serialize_response
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from fastapi import Request
     from fastapi._compat import ModelField
     from fastapi.dependencies.models import Dependant
+    from starlette.types import Scope
 
     Handler = Callable[[Request], Awaitable[Response]]
     Solved = dict[Callable[..., Any], object]
@@ -45,6 +47,18 @@ class LaidOutRoute(APIRoute):
                 return await usual(request)
 
         return handle
+
+
+class LaidOutRouter(APIRouter):
+    """A router of such routes, which looks for none in a path that is not below its own."""
+
+    def __init__(self, prefix: str = "", tags: Sequence[str] = ()) -> None:
+        super().__init__(prefix=prefix, tags=list(tags), route_class=LaidOutRoute)
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if not scope["path"].startswith(self.prefix):
+            return Match.NONE, {}
+        return super().matches(scope)
 
 
 class _NotPlainError(Exception):

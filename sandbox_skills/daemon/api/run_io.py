@@ -11,14 +11,14 @@ import json
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, WebSocket
+from fastapi import WebSocket
 from fastapi.websockets import WebSocketDisconnect
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sandbox_skills.daemon.access.scopes import Scope
 from sandbox_skills.daemon.api.auth import Caller, identified, token_in
 from sandbox_skills.daemon.api.dependencies import daemon_of
-from sandbox_skills.daemon.api.laid_out import LaidOutRoute
+from sandbox_skills.daemon.api.laid_out import LaidOutRouter
 from sandbox_skills.daemon.api.problems import answer_of
 from sandbox_skills.daemon.api.request_ids import request_id_of
 from sandbox_skills.daemon.errors import RunNotInteractiveError
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sandbox_skills.workspace.interactive import InteractiveProgram
     from sandbox_skills.workspace.result import RunResult
 
-router = APIRouter(prefix="/v1/runs", tags=["runs"], route_class=LaidOutRoute)
+router = LaidOutRouter(prefix="/v1/runs", tags=["runs"])
 
 TURN_SECONDS = 600.0
 """How long a client waits here for the run's turn: it may come back as often as it likes."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sandbox_skills.daemon.dispatch.base import QueueFull
 from sandbox_skills.daemon.errors import QueueFullError, RateLimitedError, RunNotFoundError
-from sandbox_skills.daemon.service.accepted import AcceptedRun
+from sandbox_skills.daemon.service.brief_memory import BriefMemory
 from sandbox_skills.daemon.truth.run import NewRun, RunKind, RunState, SkillRef
 from sandbox_skills.errors import InputError, SkillNotFoundError
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from sandbox_skills.daemon.dispatch.base import EventLog, RunQueue
     from sandbox_skills.daemon.dispatch.ends import Ends
-    from sandbox_skills.daemon.service.accepted import AcceptedRuns
     from sandbox_skills.daemon.service.run_order import RunOrder
     from sandbox_skills.daemon.service.sessions import SessionService
     from sandbox_skills.daemon.service.skills import OpenedSkill, SkillService
@@ -29,6 +28,12 @@ if TYPE_CHECKING:
 
 
 LATEST = "latest"
+
+AT_ONCE_SECONDS = 1.0
+"""How soon a run begins for which what was read of it counts still: for one that had to wait, all is read again."""
+
+MOST_AT_ONCE = 64
+"""Runs that are remembered so: more do not begin at once, and each may hold a body of a megabyte."""
 
 LOOK_SECONDS = 1.0
 """Between two looks at a run that is waited for, where another process may end it: ours says when it does."""
@@ -44,6 +49,23 @@ class RunFilter:
     state: RunState | None = None
     skill: str | None = None
     session_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedRun:
+    """What was asked for, and the skill as it was found; None for one that was uploaded, whose files are to be held."""
+
+    order: RunOrder
+    skill: OpenedSkill | None
+
+
+AcceptedRuns = BriefMemory[str, AcceptedRun]
+"""What this process has read of runs, by their ids. The rows say all of it, too."""
+
+
+def accepted_runs() -> AcceptedRuns:
+    """Returns a memory of runs."""
+    return AcceptedRuns(AT_ONCE_SECONDS, MOST_AT_ONCE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from anyio import CapacityLimiter, to_thread
 from sandbox_skills.catalog import create_skill_registry
 from sandbox_skills.daemon.access.limits import tenant_limits
 from sandbox_skills.daemon.errors import SkillReadOnlyError
+from sandbox_skills.daemon.service.brief_memory import BriefMemory
 from sandbox_skills.daemon.service.skill_upload import judged, report_on, taken_from
 from sandbox_skills.daemon.service.while_used import WhileUsed
 from sandbox_skills.daemon.truth import audit
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.orm import Session
 
-    from sandbox_skills.catalog import Pin, SkillSpec
+    from sandbox_skills.catalog import Pin, SkillRegistry, SkillSpec
     from sandbox_skills.daemon.service.kept_skills import KeptSkills
     from sandbox_skills.daemon.service.skill_upload import Upload
     from sandbox_skills.daemon.service.tenant_skills import TenantSkills
@@ -60,6 +61,13 @@ UPLOADS_OF_TENANT = 2
 
 UPLOADS = 4
 """Uploads that are unpacked and read at once, of all tenants: each keeps a thread and the disk busy."""
+
+
+LOOK_SECONDS = 0.05
+"""Between two looks at the server's folders for runs of one skill: what people do to a folder takes them longer."""
+
+MOST_SEEN = 256
+"""Skills of tenants that are remembered so: as many runs as begin in that time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +105,9 @@ class SkillService:
         self._quota = quota
         self._receiving = WhileUsed(partial(asyncio.Semaphore, UPLOADS_OF_TENANT))
         self._unpacking = CapacityLimiter(UPLOADS)
+        self._seen: BriefMemory[tuple[str, str, SkillRegistry], tuple[SkillSpec, OpenedSkill | None]] = (
+            BriefMemory(LOOK_SECONDS, MOST_SEEN)
+        )
 
     @asynccontextmanager
     async def receiving(self, *, tenant: str) -> AsyncGenerator[Path]:
@@ -165,11 +176,17 @@ class SkillService:
     ) -> tuple[SkillEntry, OpenedSkill | None]:
         """Returns what `get` does, and one of the server's also as `opened` gives it, on one visit to a thread.
 
-        That is None where it may not run as it is: who opens it hears why.
+        That is None where it may not run as it is: who opens it hears why. One of the server's is as it was
+        LOOK_SECONDS ago at most: to look at the disk takes longer than all else that happens before a run is accepted.
         """
         skills = await self.kept.skills(tenant=tenant)
-        spec, opened = await to_thread.run_sync(_asked_for, skills, name, pinned)
-        return await self._entry(spec, tenant=tenant), opened
+        key = (tenant, name, skills.uploaded)  # an upload changes what a name means, and is known at once
+        found = self._seen.get(key)
+        if found is None:
+            found = await to_thread.run_sync(_asked_for, skills, name, pinned)
+            if found[1] is not None:
+                self._seen.keep(key, found)
+        return await self._entry(found[0], tenant=tenant), found[1]
 
     async def versions(self, name: str, *, tenant: str) -> Sequence[SkillVersion]:
         """Returns the versions of an uploaded skill, the newest first; one of the server's has none."""

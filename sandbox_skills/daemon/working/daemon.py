@@ -24,12 +24,11 @@ from sandbox_skills.daemon.dispatch.sql_events import SqlEventLog
 from sandbox_skills.daemon.dispatch.sql_nodes import SqlNodeRegistry
 from sandbox_skills.daemon.dispatch.sql_queue import SqlRunQueue
 from sandbox_skills.daemon.errors import DrainingError, TenantExistsError
-from sandbox_skills.daemon.service.accepted import AcceptedRuns
 from sandbox_skills.daemon.service.admin import AdminService
 from sandbox_skills.daemon.service.agent_models import AgentModels
 from sandbox_skills.daemon.service.agents import AgentService
 from sandbox_skills.daemon.service.kept_skills import KeptSkills
-from sandbox_skills.daemon.service.runs import RunService
+from sandbox_skills.daemon.service.runs import RunService, accepted_runs
 from sandbox_skills.daemon.service.session_files import SessionFiles
 from sandbox_skills.daemon.service.sessions import SessionService
 from sandbox_skills.daemon.service.skill_folders import SkillFolders
@@ -261,7 +260,7 @@ def _daemon(settings: Settings, live: Live, database: Database, quotas: TenantQu
     conversations, lease_seconds = Agents(database), settings.daemon.lease_seconds
     asked = AgentModels(settings.model, settings.daemon.agent_models)
     metrics = Metrics()
-    accepted = AcceptedRuns()
+    accepted = accepted_runs()
     work = SkillExecution(live, tools, skills, tenants, sessions, talks, accepted, settings.run_limits())
     return Daemon(
         settings=settings,

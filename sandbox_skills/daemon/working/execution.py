@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from contextlib import AbstractAsyncContextManager
 
-    from sandbox_skills.daemon.service.accepted import AcceptedRuns
+    from sandbox_skills.daemon.service.runs import AcceptedRuns
     from sandbox_skills.daemon.service.sessions import SessionService
     from sandbox_skills.daemon.service.skills import OpenedSkill, SkillService
     from sandbox_skills.daemon.service.talks import Talks

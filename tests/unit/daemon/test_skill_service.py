@@ -16,7 +16,7 @@ from sandbox_skills.daemon.errors import SkillReadOnlyError
 from sandbox_skills.daemon.service.kept_skills import KeptSkills
 from sandbox_skills.daemon.service.skill_folders import SkillFolders
 from sandbox_skills.daemon.service.skill_upload import Upload
-from sandbox_skills.daemon.service.skills import SkillService
+from sandbox_skills.daemon.service.skills import LOOK_SECONDS, SkillService
 from sandbox_skills.daemon.service.tenant_skills import ServerSkills
 from sandbox_skills.daemon.truth.changes import Change
 from sandbox_skills.daemon.truth.database import opened_database
@@ -24,7 +24,13 @@ from sandbox_skills.daemon.truth.ids import new_id
 from sandbox_skills.daemon.truth.run import SkillRef
 from sandbox_skills.daemon.truth.skills import SkillQuota
 from sandbox_skills.daemon.truth.tables import RunRow, TenantRow
-from sandbox_skills.errors import QuotaError, SkillLoadError, SkillNotFoundError, SourceError
+from sandbox_skills.errors import (
+    QuotaError,
+    SkillChangedError,
+    SkillLoadError,
+    SkillNotFoundError,
+    SourceError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -140,6 +146,41 @@ async def test_a_name_that_became_the_server_s_means_the_server_s(tmp_path: Path
         (own / "SKILL.md").write_text(skill_text("later"), encoding="utf-8")
         assert (await service.get("later", tenant=A)).version is None
         assert [entry.version for entry in await service.entries(tenant=A)] == [None, None]
+
+
+async def test_a_run_s_skill_of_the_server_is_looked_at_again_after_a_moment(tmp_path: Path) -> None:
+    async with opened_service(tmp_path) as (service, _):
+        entry, opened = await service.asked_for("pdf", tenant=A, pinned=no_pin)
+        assert (entry.version, opened and opened.folder) == (None, tmp_path / "server" / "pdf")
+        (tmp_path / "server" / "pdf" / "SKILL.md").unlink()
+        await anyio.sleep(2 * LOOK_SECONDS)
+        with pytest.raises(SkillNotFoundError):
+            await service.asked_for("pdf", tenant=A, pinned=no_pin)
+
+
+async def test_a_run_s_skill_that_was_uploaded_is_the_newest(tmp_path: Path) -> None:
+    async with opened_service(tmp_path) as (service, _):
+        for number in (1, 2):
+            await sent(service, SKILL__md=skill_text(words=str(number)))
+            entry, opened = await service.asked_for("sums", tenant=A, pinned=no_pin)
+            assert (entry.version and entry.version.version, opened) == (number, None)
+
+
+async def test_a_run_s_skill_that_is_not_what_was_pinned_is_not_opened_before_its_turn(
+    tmp_path: Path,
+) -> None:
+    def changed(_: object) -> None:
+        raise SkillChangedError("changed")
+
+    async with opened_service(tmp_path) as (service, _):
+        entry, opened = await service.asked_for("pdf", tenant=A, pinned=changed)
+        assert (entry.spec.name, opened) == ("pdf", None)
+        _, opened = await service.asked_for("pdf", tenant=A, pinned=no_pin)
+        assert opened is not None
+
+
+def no_pin(_: object) -> None:
+    return None
 
 
 async def test_deleted_versions_are_gone_and_their_numbers_are_not_given_again(tmp_path: Path) -> None:
