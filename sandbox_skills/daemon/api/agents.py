@@ -81,7 +81,7 @@ async def events(
     """Ends with `done`, then `finished`, of the latest leg. Numbers go on through all legs of a conversation."""
     start = after if after is not None else last_event_id or 0
     found = await daemon.agents.follow(run_id, tenant=who.tenant_id, after=start)
-    return followed(found, accept)
+    return followed(found, accept, who)
 
 
 @router.post("/{run_id}/approvals", status_code=202, summary="Allow or refuse a call")

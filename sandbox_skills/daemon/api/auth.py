@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated
 
 from fastapi import Depends, Security
@@ -33,6 +34,16 @@ class Caller:
     scopes: frozenset[Scope]
     actor: str
     limits: TenantLimits
+    again: Callable[[], Awaitable[object]] = field(repr=False, compare=False)
+    """Looks at the key anew; raises KeyInvalidError."""
+
+    async def counts(self) -> bool:
+        """Whether the key counts still: what lasts longer than a request asks now and then."""
+        try:
+            await self.again()
+        except KeyInvalidError:
+            return False
+        return True
 
     def need(self, scope: Scope) -> None:
         """Raises ScopeError where the key may not do this."""
@@ -56,6 +67,7 @@ async def identified(daemon: Daemon, token: str | None) -> Caller:
         identity.scopes,
         identity.actor,
         identity.limits,
+        partial(daemon.keys.identify, token),
     )
 
 

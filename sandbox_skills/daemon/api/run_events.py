@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from fastapi import Header, Query
 from fastapi.responses import StreamingResponse
 
-from sandbox_skills.daemon.api.auth import Runner
+from sandbox_skills.daemon.api.auth import Caller, Runner
 from sandbox_skills.daemon.api.dependencies import TheDaemon
 from sandbox_skills.daemon.api.event_values import NDJSON, SSE, EventTold, ndjson, sse
 from sandbox_skills.daemon.api.laid_out import LaidOutRouter
-from sandbox_skills.daemon.api.streams import spoken
+from sandbox_skills.daemon.api.streams import spoken, while_allowed
 from sandbox_skills.daemon.api.values import Id
 
 if TYPE_CHECKING:
@@ -43,11 +43,13 @@ def described(what: str) -> dict[int | str, dict[str, Any]]:
     return {200: {"description": f"{what} `Accept` chooses the form.", "content": content}}
 
 
-def followed(found: AsyncGenerator[RunEvent], accept: str) -> StreamingResponse:
-    """Returns the answer that tells events as they come, in the form that `accept` names."""
+def followed(found: AsyncGenerator[RunEvent], accept: str, who: Caller) -> StreamingResponse:
+    """Returns the answer that tells events as they come, in the form that `accept` names, while the key counts."""
     if NDJSON in accept:
-        return StreamingResponse(spoken(found, ndjson, b"\n"), media_type=NDJSON, headers=HEADERS)
-    return StreamingResponse(spoken(found, sse, b": quiet\n\n"), media_type=SSE, headers=HEADERS)
+        chunks, kind = spoken(found, ndjson, b"\n"), NDJSON
+    else:
+        chunks, kind = spoken(found, sse, b": quiet\n\n"), SSE
+    return StreamingResponse(while_allowed(chunks, who.counts), media_type=kind, headers=HEADERS)
 
 
 @router.get(
@@ -67,7 +69,7 @@ async def events(
     """Answers 410 where events behind that number are kept no more. Hanging up ends nothing."""
     start = after if after is not None else last_event_id or 0
     found = await daemon.runs.follow(run_id, tenant=who.tenant_id, after=start)
-    return followed(found, accept)
+    return followed(found, accept, who)
 
 
 MODELS = (EventTold,)

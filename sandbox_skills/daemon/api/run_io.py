@@ -15,13 +15,15 @@ from fastapi import WebSocket
 from fastapi.websockets import WebSocketDisconnect
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from sandbox_skills.daemon.access.keys import KEY_HINT
 from sandbox_skills.daemon.access.scopes import Scope
+from sandbox_skills.daemon.api import streams
 from sandbox_skills.daemon.api.auth import Caller, identified, token_in
 from sandbox_skills.daemon.api.dependencies import daemon_of
 from sandbox_skills.daemon.api.laid_out import LaidOutRouter
 from sandbox_skills.daemon.api.problems import answer_of
 from sandbox_skills.daemon.api.request_ids import request_id_of
-from sandbox_skills.daemon.errors import RunNotInteractiveError
+from sandbox_skills.daemon.errors import KeyInvalidError, RunNotInteractiveError
 from sandbox_skills.daemon.service.run_order import RunOrder
 from sandbox_skills.daemon.truth.run import FINISHED, OUTPUT, RunKind, RunState
 from sandbox_skills.errors import CommandError, SandboxSkillsError
@@ -61,7 +63,7 @@ async def talk(run_id: str, websocket: WebSocket) -> None:
     await websocket.accept()
     with suppress(WebSocketDisconnect):
         try:
-            await _connected(daemon, run_id, websocket)
+            await _connected(daemon, run_id, websocket, who)
         except SandboxSkillsError as error:
             await websocket.send_text(json.dumps({"error": {"code": error.code, "message": error.message}}))
             await websocket.close()
@@ -77,18 +79,28 @@ async def _check(daemon: Daemon, run_id: str, who: Caller) -> None:
         )
 
 
-async def _connected(daemon: Daemon, run_id: str, websocket: WebSocket) -> None:
+async def _connected(daemon: Daemon, run_id: str, websocket: WebSocket, who: Caller) -> None:
     """Passes on what either side says until one of them ends; a run may end before its program has begun."""
-    hearing = asyncio.create_task(_hear(daemon, run_id, websocket))
-    saying = asyncio.create_task(_say(daemon, run_id, websocket))
+    sides = [
+        asyncio.create_task(_hear(daemon, run_id, websocket)),
+        asyncio.create_task(_say(daemon, run_id, websocket)),
+        asyncio.create_task(_watch(who)),
+    ]
     try:
-        done, _ = await asyncio.wait([hearing, saying], return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(sides, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
     finally:
-        for task in (hearing, saying):
+        for task in sides:
             task.cancel()
-        await asyncio.wait([hearing, saying])
+        await asyncio.wait(sides)
+
+
+async def _watch(who: Caller) -> None:
+    """Ends, by KeyInvalidError, when the key counts no more: nobody else may type into the program."""
+    while await who.counts():  # noqa: ASYNC110  # a key that expires tells nobody
+        await asyncio.sleep(streams.LOOK_SECONDS)
+    raise KeyInvalidError("the key does not count any more", hint=KEY_HINT)
 
 
 async def _hear(daemon: Daemon, run_id: str, websocket: WebSocket) -> None:

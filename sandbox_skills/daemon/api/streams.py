@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import aclosing
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
 T = TypeVar("T")
 
 QUIET_SECONDS = 15.0
 """Silence after which something is sent that means nothing: proxies hang up after thirty to sixty seconds."""
+
+LOOK_SECONDS = 15.0
+"""Between two looks at whether a key counts still: for so long, one that was revoked is listened to."""
 
 
 async def spoken(
@@ -34,3 +38,17 @@ async def spoken(
             if event is None:
                 return
             yield spell(event)
+
+
+async def while_allowed(
+    chunks: AsyncGenerator[bytes], allowed: Callable[[], Awaitable[bool]]
+) -> AsyncGenerator[bytes]:
+    """Yields chunks for as long as `allowed` says so, which is asked again every LOOK_SECONDS."""
+    looked = time.monotonic()
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            if time.monotonic() - looked >= LOOK_SECONDS:
+                if not await allowed():
+                    return
+                looked = time.monotonic()
+            yield chunk

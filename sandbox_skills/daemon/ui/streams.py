@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sandbox_skills.daemon.ui.views.updates import Update
     from sandbox_skills.daemon.ui.visits import Visit
 
-STREAM_SECONDS = 300.0
+STREAM_SECONDS = 60.0
 """Then a browser asks again from where it was, and whether its key still counts is looked at again."""
 
 MAX_NUMBER = 2**62

@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from sandbox_skills.daemon.api import run_io
+from sandbox_skills.daemon.api import run_io, streams
 from tests.daemon_host import opened_host
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
-
-    import httpx
 
     from tests.daemon_host import Host
 
@@ -133,6 +132,33 @@ async def test_a_client_that_is_gone_when_its_turn_would_have_come_is_no_fault_o
         async with talk(address, waiting, key) as socket:
             socket.transport.abort()
     assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize("way", ["revoked", "disabled"])
+async def test_a_key_that_counts_no_more_neither_types_nor_reads_on(
+    host: Host, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    monkeypatch.setattr(streams, "LOOK_SECONDS", 0.05)
+    daemon, key = host.daemon, await host.tenant("one")
+    tenant = (await daemon.tenants.named("one")).id
+    (kept,) = await daemon.admin.keys(tenant)
+    async with host.client(key) as client, host.serving() as address:
+        run_id = await run_id_of(client, CAT)
+        async with talk(address, run_id, key) as socket, httpx.AsyncClient(trust_env=False) as reader:
+            headers = {"Authorization": f"Bearer {key}"}
+            events = reader.stream("GET", f"http://{address}/v1/runs/{run_id}/events", headers=headers)
+            async with events as stream:
+                lines = stream.aiter_lines()
+                await anext(lines)
+                if way == "revoked":
+                    await daemon.admin.revoke_key(kept.id, tenant_id=tenant, actor="test")
+                else:
+                    await daemon.tenants.update(tenant, disabled=True, actor="test")
+                assert json.loads(await socket.recv())["error"]["code"] == "key_invalid"
+                await daemon.runs.cancel(run_id, tenant=tenant)
+                assert not any("finished" in line for line in [line async for line in lines])
+        run = await daemon.runs.wait(run_id, tenant=tenant, seconds=10)
+        assert run.outcome == {"type": "stopped", "reason": "cancelled"}
 
 
 async def test_who_may_not_talk_hears_why(
