@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -44,6 +44,13 @@ class FileSink(Protocol):
     def write(self, data: bytes, /) -> None: ...
 
     def end(self) -> None: ...
+
+
+@runtime_checkable
+class WholeFileSink(FileSink, Protocol):
+    """Takes a file whose bytes are all there in one call as well: most of a collection of many small ones."""
+
+    def whole(self, file: FoundFile, data: bytes, /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

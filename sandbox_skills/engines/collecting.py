@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from anyio import to_thread
 
+from sandbox_skills.engines.base import WholeFileSink
 from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.engines.globs import Glob
 from sandbox_skills.engines.requests import Request
@@ -67,6 +68,7 @@ class CollectRequest(Request[Collection]):
         self._cut: set[LimitName] = set()
         self._work: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._hand = self._put_by if sink.blocking else self._deliver
+        self._whole = sink.whole if isinstance(sink, WholeFileSink) else self._in_calls
         self._arrived = asyncio.Event()
 
     def part(self, frame: Frame) -> None:
@@ -131,7 +133,7 @@ class CollectRequest(Request[Collection]):
         """Returns a file that is to come and how many of its bytes are; counts both against the limits."""
         if not isinstance(row, list) or len(cells := cast("list[object]", row)) != _ROW_CELLS:
             raise RunnerProtocolError("FILES has a row that tells of no file")
-        size, mode, take = map(_count, cells[1:])
+        size, mode, take = _count(cells[1]), _count(cells[2]), _count(cells[3])
         path = self._checked(cells[0])
         if len(self._files) >= self._limits.files or take > min(
             size, self._limits.file_bytes, self._bytes_left
@@ -166,8 +168,8 @@ class CollectRequest(Request[Collection]):
         while self._current is None and self._awaited and not self._awaited[0][1]:
             self._hand(self._whole, self._awaited.popleft()[0], b"")
 
-    def _whole(self, file: FoundFile, data: bytes) -> None:
-        """Gives the sink a file that is all there."""
+    def _in_calls(self, file: FoundFile, data: bytes) -> None:
+        """Gives a sink that takes no whole files one that is all there."""
         self._sink.begin(file)
         if data:
             self._sink.write(data)
@@ -248,7 +250,7 @@ def _skipped(body: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _count(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_SIZE:
+    if type(value) is not int or not 0 <= value <= MAX_SIZE:
         raise RunnerProtocolError("FILES has no valid size, mode or length")
     return value
 

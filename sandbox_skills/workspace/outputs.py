@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
+from sandbox_skills.engines.base import WholeFileSink
 from sandbox_skills.errors import OutputError
 from sandbox_skills.workspace.host_file import DIRECTORY, InTheWayError, PartialFile
 from sandbox_skills.workspace.paths import name_fault, shown
@@ -87,6 +88,9 @@ class MemorySink:
         file = self._current
         assert file is not None
         self.files.append(_collected_file(file, data=b"".join(self._pieces)))
+
+    def whole(self, file: FoundFile, data: bytes) -> None:
+        self.files.append(_collected_file(file, data=data))
 
 
 class DirectorySink:
@@ -211,15 +215,13 @@ class FitNames:
         self.skipped: dict[str, str] = {}
         self.blocking = sink.blocking
         self._sink = sink
+        self._whole = sink.whole if isinstance(sink, WholeFileSink) else None
         self._passing = False
 
     def begin(self, file: FoundFile) -> None:
-        usual = _USUAL.fullmatch(str(file.path))
-        self._passing = usual is not None or not any(name_fault(part) for part in file.path.parts)
+        self._passing = self._fits(file)
         if self._passing:
             self._sink.begin(file)
-        else:
-            self.skipped[str(file.path)] = UNFIT_NAME
 
     def write(self, data: bytes) -> None:
         if self._passing:
@@ -228,6 +230,23 @@ class FitNames:
     def end(self) -> None:
         if self._passing:
             self._sink.end()
+
+    def whole(self, file: FoundFile, data: bytes) -> None:
+        if self._whole is None:
+            self.begin(file)
+            if data:
+                self.write(data)
+            self.end()
+        elif self._fits(file):
+            self._whole(file, data)
+
+    def _fits(self, file: FoundFile) -> bool:
+        """Returns whether a file's name is one on the host; notes that it is none."""
+        name = str(file.path)
+        if _USUAL.fullmatch(name) or not any(map(name_fault, file.path.parts)):
+            return True
+        self.skipped[name] = UNFIT_NAME
+        return False
 
 
 async def collect_outputs(

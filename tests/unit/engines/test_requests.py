@@ -89,6 +89,17 @@ def file(path: object, length: int = 0, **changes: object) -> Frame:
     return frame(Kind.FILES, {"files": [list(row.values())]})
 
 
+class WholeSink(Sink):
+    """Takes a file that is all there in one call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.whole_files: list[tuple[str, bytes]] = []
+
+    def whole(self, file: FoundFile, data: bytes) -> None:
+        self.whole_files.append((str(file.path), data))
+
+
 DATA = frame(Kind.DATA, b"abc")
 END = frame(Kind.END, {"files": 0, "limits_hit": [], "skipped": {}})
 
@@ -276,6 +287,14 @@ class TestCollect:
             ("c/d", b"abc"),
         ]
         assert sink.ended == 3
+        assert [str(found.path) for found in request.answer().files] == ["a", "b", "c/d"]
+
+    async def test_a_sink_that_takes_whole_files_is_given_those_that_came_in_one_piece(self) -> None:
+        sink = WholeSink()
+        request = self.request(sink=sink)
+        take(request, file("a"), file("b", 6), DATA, DATA, file("c/d", 3), DATA, END)
+        assert sink.whole_files == [("a", b""), ("c/d", b"abc")]
+        assert [(str(found.path), bytes(data)) for found, data in sink.files] == [("b", b"abcabc")]
         assert [str(found.path) for found in request.answer().files] == ["a", "b", "c/d"]
 
     @pytest.mark.parametrize(
