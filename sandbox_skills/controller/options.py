@@ -68,7 +68,7 @@ class ControllerOptions:
         if not self.model:
             raise SettingsError(
                 "no model is chosen",
-                hint="Set model.name, or give --model: such as anthropic/claude-sonnet-4.5.",
+                hint="Set model.name, or name a model (--model): such as anthropic/claude-sonnet-4.5.",
             )
 
     def rules(self) -> Rules:

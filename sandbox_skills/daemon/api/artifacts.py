@@ -11,14 +11,15 @@ from fastapi.responses import StreamingResponse
 from pydantic import ConfigDict, Field
 
 from sandbox_skills.artifacts import Artifact
-from sandbox_skills.artifacts.names import MAX_NAME_BYTES, MAX_VERSION
+from sandbox_skills.artifacts.names import MAX_NAME_BYTES, MAX_VERSION, parse_ref
 from sandbox_skills.daemon.api.auth import Caller, Runner
 from sandbox_skills.daemon.api.content import CONTENT_RESPONSES, Readable, content
 from sandbox_skills.daemon.api.dependencies import TheDaemon
 from sandbox_skills.daemon.api.laid_out import LaidOutRouter
 from sandbox_skills.daemon.api.paging import DEFAULT_PAGE, After, Limit, cursor_of, text_behind
 from sandbox_skills.daemon.api.values import Page, Told, rfc3339
-from sandbox_skills.errors import ArtifactNotFoundError
+from sandbox_skills.daemon.errors import CursorError
+from sandbox_skills.errors import ArtifactNameError, ArtifactNotFoundError
 
 router = LaidOutRouter(prefix="/v1/artifacts", tags=["artifacts"])
 
@@ -77,7 +78,8 @@ async def listed(
     after: After = None,
 ) -> Page[ArtifactTold]:
     """Returns the latest version of each name, by name."""
-    page = await daemon.artifacts.list(prefix, after=text_behind(after), limit=limit, tenant=who.tenant_id)
+    behind = _ref_behind(after)
+    page = await daemon.artifacts.list(prefix, after=behind, limit=limit, tenant=who.tenant_id)
     cursor = None if page.next is None else cursor_of(page.next)
     return Page(items=[told(one) for one in page.artifacts], next_cursor=cursor)
 
@@ -141,6 +143,17 @@ async def delete(name: Name, daemon: TheDaemon, who: Runner) -> Response:
     """Removes every version of a name."""
     await daemon.artifacts.delete(name, tenant=who.tenant_id)
     return Response(status_code=204)
+
+
+def _ref_behind(cursor: str | None) -> str | None:
+    """Returns the reference that a cursor was made of, None for none; raises CursorError. Pure."""
+    ref = text_behind(cursor)
+    try:
+        if ref is not None:
+            parse_ref(ref)
+    except ArtifactNameError as error:
+        raise CursorError("the cursor is none of this list", hint="begin with the first page") from error
+    return ref
 
 
 async def _stat(daemon: TheDaemon, name: str, version: str, who: Caller) -> Artifact:

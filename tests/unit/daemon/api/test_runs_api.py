@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sandbox_skills.daemon.access.scopes import Scope
+from sandbox_skills.daemon.api.paging import cursor_of
 from tests.daemon_host import opened_host
 
 if TYPE_CHECKING:
@@ -166,6 +167,26 @@ async def test_runs_are_listed_in_pages_newest_first(client: httpx.AsyncClient) 
 @pytest.mark.parametrize("cursor", ["nonsense", "AAAA", "-", "💥"])
 async def test_a_cursor_that_is_none_is_refused(client: httpx.AsyncClient, cursor: str) -> None:
     answer = await client.get("/v1/runs", params={"after": cursor})
+    assert (answer.status_code, answer.json()["code"]) == (422, "cursor_invalid")
+
+
+LISTS = [
+    "runs",
+    "sessions",
+    "artifacts",
+    "skills/greeter/versions",
+    "agents/runs",
+    "admin/tenants",
+    "admin/audit",
+]
+
+
+@pytest.mark.parametrize("path", LISTS)
+@pytest.mark.parametrize("text", ["..", "x", "' OR 1=1", "-1", "\0", "9" * 30])
+async def test_a_cursor_of_no_list_is_refused_by_each(
+    client: httpx.AsyncClient, path: str, text: str
+) -> None:
+    answer = await client.get(f"/v1/{path}", params={"after": cursor_of(text)})
     assert (answer.status_code, answer.json()["code"]) == (422, "cursor_invalid")
 
 
