@@ -11,7 +11,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from sandbox_skills.engines.bubblewrap.cgroup import SOCKET_MEMORY, group_of
+from sandbox_skills.engines.cgroup_mounts import SOCKET_MEMORY, group_of
 from sandbox_skills.engines.docker_client import translated
 
 if TYPE_CHECKING:

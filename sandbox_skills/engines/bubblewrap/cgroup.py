@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from sandbox_skills.engines.cgroup_mounts import PROC, SOCKET_MEMORY, UNIFIED, mounts, own_groups, parents
 from sandbox_skills.spec import Guarantee
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
+    from pathlib import Path
 
+    from sandbox_skills.engines.cgroup_mounts import Mount
     from sandbox_skills.spec import SandboxLimits
 
 CONTROLLERS: Mapping[str, Guarantee] = {
@@ -24,16 +26,8 @@ CONTROLLERS: Mapping[str, Guarantee] = {
 }
 """What is limited, and the guarantee that it stands for."""
 
-UNIFIED = 2
-"""The version that has all controllers in one hierarchy."""
-
 PERIOD = 100_000
 """Microseconds in which a CPU quota is counted; the kernel's own default, and Docker's."""
-
-SOCKET_MEMORY = "memory.kmem.tcp.limit_in_bytes"
-"""Limits the buffers of TCP and UDP sockets in version 1; version 2 counts them as memory."""
-
-PROC = Path("/proc/self")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,89 +69,31 @@ class Hierarchy:
         return ("",) if self.version == UNIFIED else self.controllers
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
-    """A mounted hierarchy: its version, the controllers it has, where it is, and which group that directory is."""
-
-    version: int
-    controllers: tuple[str, ...]
-    point: Path
-    root: PurePosixPath
-
-
 def hierarchies() -> tuple[Hierarchy, ...]:
     """Returns where this process can make groups that limit something; none where it may not."""
     try:
         groups = (PROC / "cgroup").read_text(encoding="utf-8")
-        mounts = (PROC / "mountinfo").read_text(encoding="utf-8")
+        mounted = (PROC / "mountinfo").read_text(encoding="utf-8")
     except OSError:
         return ()
-    return tuple(found(groups, mounts, _given))
+    return tuple(found(groups, mounted, _given))
 
 
-def found(groups: str, mounts: str, given: Callable[[Path, Mount], Collection[str]]) -> Iterator[Hierarchy]:
+def found(groups: str, mounted: str, given: Callable[[Path, Mount], Collection[str]]) -> Iterator[Hierarchy]:
     """Yields the same from the texts of /proc/self/cgroup and mountinfo.
 
     `given` says which controllers a group made in a directory would have. Of version 1 our own group is where to make
     one. Of version 2 a group that has processes hands nothing down, so that the search goes up from ours.
     """
-    own = dict(_own_groups(groups))
+    own = dict(own_groups(groups))
     missing = set(CONTROLLERS)
-    for mount in sorted(_mounts(mounts), key=lambda each: each.version):
-        for parent in _parents(mount, own):
+    for mount in sorted(mounts(mounted), key=lambda each: each.version):
+        for parent in parents(mount, own):
             controllers = tuple(name for name in CONTROLLERS if name in missing & set(given(parent, mount)))
             if controllers:
                 missing -= set(controllers)
                 yield Hierarchy(mount.version, controllers, parent)
                 break
-
-
-def group_of(pid: int, controller: str) -> Path | None:
-    """Returns the group of version 1 that a process is in, by one of the kernel's controllers; None where none is."""
-    try:
-        groups = Path(f"/proc/{pid}/cgroup").read_text(encoding="utf-8")
-        mounts = (PROC / "mountinfo").read_text(encoding="utf-8")
-    except OSError:
-        return None
-    own = dict(_own_groups(groups))
-    for mount in _mounts(mounts):
-        if mount.version != UNIFIED and controller in mount.controllers:
-            return next(iter(_parents(mount, own)), None)
-    return None
-
-
-def _parents(mount: Mount, own: Mapping[str, PurePosixPath]) -> Iterator[Path]:
-    """Yields where in a hierarchy a group of ours may be made, the nearest first."""
-    group = own.get("") if mount.version == UNIFIED else _group_of(mount, own)
-    if group is None or not group.is_relative_to(mount.root):
-        return
-    inside = group.relative_to(mount.root)
-    yield mount.point / inside
-    if mount.version == UNIFIED:
-        yield from (mount.point / above for above in inside.parents)
-
-
-def _group_of(mount: Mount, own: Mapping[str, PurePosixPath]) -> PurePosixPath | None:
-    return next((own[name] for name in mount.controllers if name in own), None)
-
-
-def _own_groups(text: str) -> Iterator[tuple[str, PurePosixPath]]:
-    for line in text.splitlines():
-        _, controllers, path = line.split(":", 2)
-        for name in controllers.split(","):
-            yield name, PurePosixPath(path)
-
-
-def _mounts(text: str) -> Iterator[Mount]:
-    for line in text.splitlines():
-        left, _, right = line.partition(" - ")
-        root, point = left.split()[3:5]
-        kind, _, options = right.split(" ", 2)
-        if kind == "cgroup":
-            # Among the options of a mount are its controllers.
-            yield Mount(1, tuple(options.split(",")), Path(point), PurePosixPath(root))
-        elif kind == "cgroup2":
-            yield Mount(UNIFIED, (), Path(point), PurePosixPath(root))
 
 
 def _given(parent: Path, mount: Mount) -> Collection[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from sandbox_skills.engines.bubblewrap.cgroup import SOCKET_MEMORY, group_of
+from sandbox_skills.engines.cgroup_mounts import SOCKET_MEMORY, group_of
 from sandbox_skills.engines.docker_sockets import counts_them_apart, limit_sockets
 
 if TYPE_CHECKING:

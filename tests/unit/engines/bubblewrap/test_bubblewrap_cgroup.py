@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sandbox_skills.engines.bubblewrap.cgroup import Hierarchy, found, group_of
+from sandbox_skills.engines.bubblewrap.cgroup import Hierarchy, found
+from sandbox_skills.engines.cgroup_mounts import group_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from sandbox_skills.engines.bubblewrap.cgroup import Mount
+    from sandbox_skills.engines.cgroup_mounts import Mount
 
 V1_GROUPS = "9:name=systemd:/\n8:pids:/\n4:memory:/api/abc\n2:cpu,cpuacct:/\n0::/\n"
 V1_MOUNTS = """\
