@@ -34,10 +34,11 @@ class Counter:
         """Returns the number as it is now."""
         if self._descriptor is None:
             return None
-        with suppress(OSError, ValueError):
+        try:
             words = os.pread(self._descriptor, 4096, 0).split()
             return int(words[words.index(self._field) + 1])
-        return None
+        except (OSError, ValueError):
+            return None
 
 
 def unread_answers() -> int:
@@ -77,8 +78,12 @@ class Counters:
 
 def full(paths: Iterable[str]) -> tuple[bool, bool]:
     """Tells whether any of the file systems has no bytes, and whether any has no inodes left."""
-    found: list[os.statvfs_result] = []
+    disk = inodes = False
     for path in paths:
-        with suppress(OSError):
-            found.append(os.statvfs(path))
-    return any(not fs.f_bavail for fs in found), any(fs.f_files and not fs.f_ffree for fs in found)
+        try:
+            room = os.statvfs(path)
+        except OSError:
+            continue
+        disk = disk or not room.f_bavail
+        inodes = inodes or (room.f_files > 0 and not room.f_ffree)
+    return disk, inodes

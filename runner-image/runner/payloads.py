@@ -67,9 +67,13 @@ class Fields:
 
     def _get(self, name: str, *kinds: type) -> Any:  # noqa: ANN401  each caller names the type
         value = self._values.get(name)
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            raise Refused("bad_request", f"{name} is missing or of the wrong type")
+        if type(value) not in kinds:  # JSON has no subtypes, and a bool is no number here
+            raise self._wrong(name)
         return value
+
+    @staticmethod
+    def _wrong(name: str) -> Refused:
+        return Refused("bad_request", f"{name} is missing or of the wrong type")
 
     def has(self, name: str) -> bool:
         """Tells whether the field is there and not null."""
@@ -78,7 +82,8 @@ class Fields:
     def text(self, name: str) -> str:
         """Returns a string without NUL."""
         value: str = self._get(name, str)
-        return checked_text(value)
+        check_texts((value,))
+        return value
 
     def texts(self, name: str) -> list[str]:
         """Returns a list of strings."""
@@ -103,12 +108,16 @@ class Fields:
 
     def flag(self, name: str) -> bool:
         """Returns a boolean."""
-        value: bool = self._get(name, bool)
+        value = self._values.get(name)
+        if value is not True and value is not False:
+            raise self._wrong(name)
         return value
 
     def count(self, name: str) -> int:
         """Returns an integer that is not negative."""
-        value: int = self._get(name, int)
+        value = self._values.get(name)
+        if type(value) is not int:
+            raise self._wrong(name)
         if value < 0:
             raise Refused("bad_request", f"{name} is negative")
         return value
@@ -125,12 +134,6 @@ class Fields:
         inner = Fields(b"")
         inner._values = self._get(name, dict)
         return inner
-
-
-def checked_text(value: str) -> str:
-    """Returns `value` if it is a string that the kernel can take; raises Refused."""
-    check_texts((value,))
-    return value
 
 
 def check_texts(values: Iterable[str]) -> None:

@@ -125,6 +125,11 @@ class Run:
         """Whether nothing of it should live any longer."""
         return self.status is not None or self.stopped is not None
 
+    @property
+    def silent(self) -> bool:
+        """Whether nobody can write to it any more."""
+        return all(stream.ended for stream in self.streams)
+
     def stop(self, reason: str) -> None:
         """Makes it over, unless it already is."""
         if not self.over:

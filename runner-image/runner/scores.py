@@ -45,11 +45,13 @@ class OwnScore:
 
     def _set(self, score: int) -> None:
         # Where 0 is refused, the score of the container stays, which is the lowest then for its programs too.
-        if self._file is not None:
-            for value in (score, CONTAINER_SCORE):
-                with suppress(OSError):
-                    os.write(self._file, b"%d" % value)
-                    return
+        if self._file is None:
+            return
+        try:
+            os.write(self._file, b"%d" % score)
+        except OSError:
+            with suppress(OSError):
+                os.write(self._file, b"%d" % CONTAINER_SCORE)
 
 
 OWN_SCORE = OwnScore()

@@ -19,6 +19,7 @@ from .ipc import clear_ipc
 from .lean import partial, signal
 from .neighbours import Forks
 from .orders import Order
+from .outputs import Outputs
 from .payloads import Fields, pack
 from .pipes import PipeStock
 from .probes import Investigation
@@ -38,19 +39,10 @@ if TYPE_CHECKING:
 
     from .channel import Channel
     from .options import Options
-    from .streams import Stream
-
-
-FINAL_READS = 32
-"""Reads of one pipe after its writers were killed: twice what the largest pipe holds in MAX_DATA pieces."""
 
 
 LONGEST_WAIT = 60.0
 """Seconds in epoll when nothing is due: any number does, epoll's own limit is 24 days."""
-
-READS_PER_TURN = 4
-"""Reads of one pipe in a turn: a flood is emptied in large steps, and the channel is still looked at."""
-
 
 CLAIMS = frozenset({Kind.RUN, Kind.PUT, Kind.GET, Kind.COLLECT, Kind.FACTS})
 """What begins something that goes on under its ref."""
@@ -71,9 +63,11 @@ class Runner:
         self._probes: dict[int, Investigation] = {}
         self._buffer = bytearray(MAX_DATA)
         self._watches = Watches()
+        self._outputs = Outputs(channel, self._watches, self._buffer)
         self._ending = False
-        self._listening = True
         self._tidied = True
+        self._childless = False
+        self._due = math.inf
         self._unread_due = math.inf
         self._reaper = Reaper(self._catch_signals(), self._on_death)
         self._watches.watch(channel.source, select.EPOLLIN, self._on_channel)
@@ -128,9 +122,12 @@ class Runner:
                 self._channel.flush()
                 self._tidy()
                 self._stock.fill()
-                self._adjust()
+                self._outputs.adjust(self._runs.values())
+                self._childless = False
                 self._watches.turn(self._patience())
-                self._expire()
+                self._hear_silence()
+                if time.monotonic() >= self._due:
+                    self._expire()
                 self._finish_runs()
                 self._files.pump(self._refuse)
         except (BrokenPipeError, ConnectionResetError):
@@ -148,34 +145,16 @@ class Runner:
         self._files.abort()
         self._reaper.clear(())
 
-    def _adjust(self) -> None:
-        """Decides what to listen to: the rules of back-pressure, in one place."""
-        channel = self._channel
-        if channel.queued:
-            self._watches.watch(channel.sink, select.EPOLLOUT, lambda _mask: None)
-        else:
-            self._watches.unwatch(channel.sink)
-        listening = channel.queued <= OUTGOING_HIGH
-        if listening != self._listening:
-            self._listening = listening
-            for run in self._runs.values():
-                self._listen(run)
-
-    def _listen(self, run: Run) -> None:
-        for stream in run.streams:
-            if not self._listening or stream.ended:
-                self._watches.unwatch(stream.descriptor)
-            else:
-                self._watches.watch(stream.descriptor, select.EPOLLIN, partial(self._on_output, run, stream))
-
     def _patience(self) -> float:
         """Returns how long to wait for an event, in seconds."""
-        if self._files.ready and self._channel.queued <= OUTGOING_HIGH:
-            return 0
         due = [run.wake_at() for run in self._runs.values()]
         due += [probe.deadline for probe in self._probes.values()]
-        due.append(self._unread_due if self._runs else math.inf)
-        return min(max(min(due, default=math.inf) - time.monotonic(), 0), LONGEST_WAIT)
+        self._due = min(due, default=math.inf)
+        if self._runs:
+            self._due = min(self._due, self._unread_due)
+        if self._files.ready and self._channel.queued <= OUTGOING_HIGH:
+            return 0
+        return min(max(self._due - time.monotonic(), 0), LONGEST_WAIT)
 
     # What wakes it
 
@@ -203,7 +182,7 @@ class Runner:
 
     def _on_signal(self, _mask: int) -> None:
         self._reaper.drain()
-        self._reaper.bury()
+        self._childless = not self._reaper.bury()
 
     def _on_death(self, pid: int, status: int, usage: resource.struct_rusage, session: int | None) -> None:
         if self._forks.buried(pid):
@@ -223,20 +202,14 @@ class Runner:
         else:  # nobody is left who could ask
             self._watches.unwatch(run.recorder.descriptor)
 
-    def _on_output(self, run: Run, stream: Stream, _mask: int) -> None:
-        for _ in range(READS_PER_TURN):
-            if self._channel.queued > OUTGOING_HIGH or not self._forward(run, stream):
-                break
-        if stream.ended:
-            self._watches.unwatch(stream.descriptor)
-
-    def _forward(self, run: Run, stream: Stream) -> bool:
-        """Reads a stream once and sends what may be sent; returns whether there may be more."""
-        count = stream.read(self._buffer)
-        sent = run.accept(stream, count)
-        if sent:
-            self._channel.send(stream.kind, run.ref, bytes(memoryview(self._buffer)[:sent]))
-        return count > 0
+    def _hear_silence(self) -> None:
+        """Looks whether runs are over of whose output something has ended: who has none is mostly about to end."""
+        runs = self._outputs.silenced()
+        if not self._childless and any(run.silent for run in runs):
+            self._childless = not self._reaper.bury()
+        for run in runs:
+            if not run.over:
+                self._outputs.listen(run)
 
     def _expire(self) -> None:
         now = time.monotonic()
@@ -275,24 +248,24 @@ class Runner:
     def _finish_runs(self) -> None:
         while over := [run for run in self._runs.values() if run.over]:
             for run in over:
-                self._finish(run)
+                self._finish(run, clean=self._childless or self._cleared(run))
 
-    def _finish(self, run: Run) -> None:
-        spared = [pid for pid in self._roots() if pid != run.pid]
-        clean = self._reaper.clear(spared, self._forks.pids())
-        for stream in run.streams:
-            for _ in range(FINAL_READS):
-                if not self._forward(run, stream):
-                    break
+    def _cleared(self, run: Run) -> bool:
+        return self._reaper.clear([pid for pid in self._roots() if pid != run.pid], self._forks.pids())
+
+    def _finish(self, run: Run, *, clean: bool) -> None:
+        """Tells of the end of a run whose processes are gone; what else is to be done then, nobody waits for."""
+        self._outputs.empty(run)
+        room = full((self._options.workspace, "/tmp"))  # noqa: S108  looked at, not used
+        self._channel.send(Kind.ENDED, run.ref, pack(run.ended(clean=clean, full=room)))
+        self._channel.flush()
         for descriptor in (run.stdin.descriptor, *(stream.descriptor for stream in run.streams)):
-            self._watches.unwatch(descriptor)
+            self._watches.forget(descriptor)
         if run.recorder:
-            self._watches.unwatch(run.recorder.descriptor)
+            self._watches.forget(run.recorder.descriptor)
         run.close()
         del self._runs[run.ref]
         self._reaper.tell_session = len(self._runs) > 1
-        room = full((self._options.workspace, "/tmp"))  # noqa: S108  looked at, not used
-        self._channel.send(Kind.ENDED, run.ref, pack(run.ended(clean=clean, full=room)))
         self._tidied = False
 
     def _tidy(self) -> None:
@@ -349,9 +322,9 @@ class Runner:
         self._runs[ref] = run
         self._reaper.tell_session = len(self._runs) > 1
         # A short program is often over before its start returns, on one processor always: no need to listen to it.
-        self._reaper.bury()
+        self._childless = not self._reaper.bury()
         if not run.over:
-            self._listen(run)
+            self._outputs.listen(run)
         if run.recorder:
             self._watches.watch(run.recorder.descriptor, select.EPOLLIN, partial(self._on_notice, run))
 
@@ -377,6 +350,7 @@ class Runner:
     def _facts(self, ref: int, payload: bytes) -> None:
         fields = Fields(payload)
         marker = fields.text("marker") if fields.has("marker") else None
+        self._childless = False
         probe = Investigation(ref, self._options.workspace, self._options.skills, marker)
         self._probes[ref] = probe
         self._watches.watch(probe.descriptor, select.EPOLLIN, partial(self._on_probe, probe))

@@ -33,6 +33,11 @@ class Watches:
             del self._callbacks[descriptor]
             self._epoll.unregister(descriptor)
 
+    def forget(self, descriptor: int | None) -> None:
+        """Stops that for a descriptor which is closed next: the kernel forgets it by itself."""
+        if descriptor is not None and self._masks.pop(descriptor, None) is not None:
+            del self._callbacks[descriptor]
+
     def turn(self, seconds: float) -> None:
         """Waits for events, and calls those who wait for them."""
         for descriptor, mask in self._epoll.poll(seconds):
