@@ -52,6 +52,9 @@ class Channel:
 
     def _forget(self, written: int) -> None:
         self.queued -= written
+        if not self.queued:
+            self._outgoing.clear()
+            return
         while written:
             first = self._outgoing.popleft()
             if len(first) > written:

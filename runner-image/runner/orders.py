@@ -55,7 +55,7 @@ class Order:
             raise Refused("bad_request", "a terminal has an input")
         if not RECORDED.issuperset(self.record) or (self.tty and self.record):
             raise Refused("bad_request", "record has what cannot be recorded")
-        if any(not key or "=" in key for key in self.env):
+        if "" in self.env or "=" in "".join(self.env):
             raise Refused("bad_request", "env has a name that cannot be one")
 
 

@@ -65,9 +65,9 @@ class Fields:
         if type(self._values) is not dict:
             raise Refused("bad_request", "the payload is not a JSON object")
 
-    def _get(self, name: str, *kinds: type) -> Any:  # noqa: ANN401  each caller names the type
+    def _get(self, name: str, kind: type) -> Any:  # noqa: ANN401  each caller names the type
         value = self._values.get(name)
-        if type(value) not in kinds:  # JSON has no subtypes, and a bool is no number here
+        if type(value) is not kind:  # JSON has no subtypes, and a bool is no number here
             raise self._wrong(name)
         return value
 
@@ -82,7 +82,8 @@ class Fields:
     def text(self, name: str) -> str:
         """Returns a string without NUL."""
         value: str = self._get(name, str)
-        check_texts((value,))
+        if not value.isascii() or "\0" in value:
+            check_texts((value,))
         return value
 
     def texts(self, name: str) -> list[str]:
@@ -124,7 +125,11 @@ class Fields:
 
     def seconds(self, name: str) -> float:
         """Returns a finite number that is not negative."""
-        value = float(self._get(name, int, float))
+        value = self._values.get(name)
+        if type(value) is int:
+            value = float(value)
+        if type(value) is not float:
+            raise self._wrong(name)
         if not math.isfinite(value) or value < 0:
             raise Refused("bad_request", f"{name} is not a length of time")
         return value

@@ -175,19 +175,18 @@ class Run:
         code = None if self.status is None else os.waitstatus_to_exitcode(self.status)
         if code == -signal.SIGXCPU and self.order.cpu is not None:
             self.stopped = self.stopped or "cpu_time"
-        oom, pids = (
-            difference(now, was) for now, was in zip(self._counters.read(), self._counted, strict=True)
-        )
+        oom, pids = self._counters.read()
+        oom_before, pids_before = self._counted
         return {
             "exit": code if code is not None and code >= 0 else None,
             "signal": -code if code is not None and code < 0 else None,
             "stopped": self.stopped,
-            "oom_kills": oom,
-            "pids_max": pids,
+            "oom_kills": difference(oom, oom_before),
+            "pids_max": difference(pids, pids_before),
             "disk_full": full[0],
             "inodes_full": full[1],
             "stdout_bytes": self.streams[0].total,
-            "stderr_bytes": sum(stream.total for stream in self.streams[1:]),
+            "stderr_bytes": 0 if self._terminal else self.streams[1].total,
             "wall": time.monotonic() - self.started,
             "cpu": self.usage.cpu,
             "max_rss": self.usage.max_rss,

@@ -285,7 +285,7 @@ class Runner:
     # What the host asks
 
     def _claim(self, ref: int) -> None:
-        if any(ref in busy for busy in (self._runs, self._files, self._probes)):
+        if ref in self._runs or ref in self._files or ref in self._probes:
             raise Refused("bad_request", f"ref {ref} is in use")
 
     def _ping(self, ref: int, _payload: bytes) -> None:

@@ -226,3 +226,28 @@ def test_processes_that_are_not_its_own_are_left_alone(host: Host) -> None:
     finally:
         os.kill(bystander, signal.SIGKILL)
         os.waitpid(bystander, 0)
+
+
+def test_a_program_that_closes_its_output_is_not_over(host: Host) -> None:
+    done = host.shell("exec >&- 2>&-; touch mark; sleep 0.3; exit 3")
+    assert done.ending == (3, None, None)
+    assert done.ended["wall"] > 0.3
+
+
+def test_what_comes_on_one_output_after_the_end_of_the_other_arrives(host: Host) -> None:
+    done = host.shell("exec >&-; sleep 0.1; echo late >&2; sleep 0.1; echo later >&2")
+    assert (done.stdout, done.stderr, done.ending) == (b"", b"late\nlater\n", (0, None, None))
+
+
+def test_runs_that_begin_and_end_in_one_turn_leave_nothing(host: Host) -> None:
+    """A look that found no process says nothing of one that is started just behind it."""
+    for _ in range(20):
+        refs = [
+            host.start("true"),
+            host.start("sh", "-c", "(sleep 60 >/dev/null 2>&1 &)"),
+            host.start("true"),
+            host.start("sh", "-c", "setsid sleep 61 >/dev/null 2>&1 &"),
+        ]
+        ends = [host.finish(ref) for ref in refs]
+        assert [(done.ending, done.ended["clean"]) for done in ends] == [((0, None, None), True)] * len(refs)
+        assert command_lines(host.process.pid) == []
