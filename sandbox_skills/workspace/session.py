@@ -6,12 +6,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sandbox_skills.spec import Collection, Exited, Places, Stopped
+from sandbox_skills.spec import Exited, Places, Stopped
 from sandbox_skills.telemetry import annotate, span
 from sandbox_skills.workspace.editor import editor_files
 from sandbox_skills.workspace.execution import unattended
 from sandbox_skills.workspace.hints import hints
 from sandbox_skills.workspace.in_box import private_copy
+from sandbox_skills.workspace.input_plan import NO_INPUTS
 from sandbox_skills.workspace.input_stage import stage_inputs
 from sandbox_skills.workspace.interactive import InteractivePrograms
 from sandbox_skills.workspace.layout import DIRECTORIES, SKILLS_DIR, run_directory, skill_link
@@ -23,12 +24,12 @@ from sandbox_skills.workspace.run_audit import audited
 from sandbox_skills.workspace.snapshot import restore_snapshot, take_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
     from pathlib import Path
 
     from sandbox_skills.catalog.pins import Pin
     from sandbox_skills.engines.base import OutputSink, Sandbox
-    from sandbox_skills.spec import Ending, Outcome, TerminalSize
+    from sandbox_skills.spec import Collection, Ending, Outcome, TerminalSize
     from sandbox_skills.workspace.choices import SnapshotLimits
     from sandbox_skills.workspace.execution import Execution
     from sandbox_skills.workspace.inputs import StagedInput
@@ -161,9 +162,11 @@ class Session:
     ) -> RunResult:
         """Returns what comes of a command that has ended: its outputs collected, reported and saved as asked."""
         files: tuple[CollectedFile, ...] = ()
-        collection, report = Collection(), None
+        skipped: Mapping[str, str] = {}
+        hit, report = outcome.limits_hit, None
         if ready.patterns and outcome.sandbox_lives:
             files, collection = told_files(*await self._collected(ready), ready.redaction)
+            skipped, hit = collection.skipped, hit | collection.limits_hit
         if ready.plan is not None:
             files, report = await self._reported(ready, ready.plan, outcome, files)
         return RunResult(
@@ -172,9 +175,9 @@ class Session:
             digest=_digest(ready),
             outcome=outcome,
             files=files,
-            skipped=collection.skipped,
-            limits_hit=outcome.limits_hit | collection.limits_hit,
-            notes=(*_notes(ready), *ready.inputs.notes, *ready.warnings, *_unprepared(outcome)),
+            skipped=skipped,
+            limits_hit=hit,
+            notes=(*_notes(ready), *ready.warnings, *_unprepared(outcome)),
             staged_inputs=staged,
             hints=hints(outcome),
             report=report,
@@ -269,7 +272,9 @@ def _digest(ready: ReadyRun) -> str:
 
 
 def _notes(ready: ReadyRun) -> tuple[str, ...]:
-    return () if ready.staged is None else ready.staged.notes
+    """Returns what was not as the caller may expect, in the skill and in the inputs."""
+    staged = () if ready.staged is None else ready.staged.notes
+    return staged if ready.inputs is NO_INPUTS else (*staged, *ready.inputs.notes)
 
 
 def _unprepared(outcome: Outcome) -> tuple[str, ...]:

@@ -216,6 +216,30 @@ def test_a_value_that_the_runner_never_sends_breaks_the_protocol(name: str, valu
         outcome(ENDED | {name: value}, limits=Limits(), stdout=b"", stderr=b"")
 
 
+counts = st.integers(-1, 3) | st.integers(2**63 - 2, 2**63)
+seconds = st.sampled_from([0.0, 1.0, 1e30, -1.0, float("nan"), float("inf")])
+
+
+@given(
+    st.fixed_dictionaries(
+        {
+            "exit": st.sampled_from([-1, 0, 1, 255, 256]),
+            "cpu": seconds,
+            **dict.fromkeys(("oom_kills", "pids_max", "max_rss", "stdout_bytes", "stderr_bytes"), counts),
+            **dict.fromkeys(("disk_full", "inodes_full", "clean"), st.booleans()),
+        }
+    )
+)
+def test_what_is_looked_at_in_one_go_means_the_same_value_by_value(body: dict[str, Any]) -> None:
+    def told(**wall: float) -> Outcome | str:
+        try:
+            return outcome(ENDED | body | wall, limits=Limits(), stdout=b"", stderr=b"")
+        except RunnerProtocolError as error:
+            return error.message
+
+    assert told(wall=1.0) == told(wall=1)  # JSON's integer, which is not what usually comes
+
+
 @pytest.mark.parametrize(
     "how",
     [{"exit": None}, {"exit": 1, "signal": 9}, {"exit": 256}, {"exit": None, "signal": 65}, {"signal": 0}],
