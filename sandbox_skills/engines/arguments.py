@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from sandbox_skills.errors import CommandError, PathEscapeError
@@ -39,6 +40,8 @@ def check_command(command: Command) -> None:
             raise CommandError(f"{name!r} cannot be the name of an environment variable")
 
 
+# Nearly all that a run names were named by the last one.
+@lru_cache(maxsize=256)
 def below_workspace(path: PurePosixPath | str) -> str:
     """Returns `path` relative to the workspace; raises PathEscapeError unless it names something below it."""
     text = str(path).removeprefix(_WORKSPACE_PREFIX)

@@ -101,6 +101,7 @@ def outcome(ended: Mapping[str, object], *, limits: Limits, stdout: bytes, stder
     stdout, stderr = stdout[: limits.stdout_bytes], stderr[: limits.stderr_bytes]
     if facts.stdout_bytes < len(stdout) or facts.stderr_bytes < len(stderr):
         raise RunnerProtocolError("ENDED counts less output than was sent")
+    ending: Ending
     if facts.ordinary and facts.stdout_bytes == len(stdout) and facts.stderr_bytes == len(stderr):
         ending, seen, guessed = _SUCCESS, _NOTHING, _NOTHING
     else:
