@@ -23,7 +23,7 @@ from sandbox_skills.daemon.dispatch.options import QueueOptions
 from sandbox_skills.daemon.dispatch.sql_events import SqlEventLog
 from sandbox_skills.daemon.dispatch.sql_nodes import SqlNodeRegistry
 from sandbox_skills.daemon.dispatch.sql_queue import SqlRunQueue
-from sandbox_skills.daemon.errors import DrainingError, TenantExistsError
+from sandbox_skills.daemon.errors import DatabaseError, DrainingError, TenantExistsError
 from sandbox_skills.daemon.service.admin import AdminService
 from sandbox_skills.daemon.service.agent_models import AgentModels
 from sandbox_skills.daemon.service.agents import AgentService
@@ -156,8 +156,14 @@ class Daemon:
         return {
             "engine": await _told(self.live.engine.probe()),
             "store": await _told(self.artifacts.usage(tenant=NOBODY)),
-            "database": await _told(self.queue.depth()),
+            "database": await _told(self._writes()),
         }
+
+    async def _writes(self) -> None:
+        """Raises DatabaseError where the workers wrote nothing of late: a disk that is full can still be read."""
+        seconds = self.settings.daemon.lease_seconds
+        if not self.draining and not await self.nodes.nodes(within_seconds=seconds):
+            raise DatabaseError(f"nothing was written within {seconds:g} s", hint="is its disk full?")
 
     def capabilities(self) -> dict[str, Any]:
         """Returns what this server enforces and allows."""
