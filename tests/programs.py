@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sandbox_skills.engines.image_source import read_sources
 
-_FOLDER = tempfile.TemporaryDirectory(prefix="sandbox-skills-programs-")
+_FOLDER = tempfile.TemporaryDirectory(prefix="programs-of-sandbox-skills-")
 atexit.register(_FOLDER.cleanup)
 read_sources("slim").install(Path(_FOLDER.name))
 
