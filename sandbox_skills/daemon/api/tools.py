@@ -51,7 +51,8 @@ async def tool_calls(
 ) -> ToolResultsTold:
     """Answers calls that a model made, as its provider takes the answers back.
 
-    Whatever goes wrong with a call is told to the model in its result. A request counts as a run.
+    Whatever goes wrong with a call is told to the model in its result; items that are no calls, such as text, are
+    passed over where there are calls beside them. A request counts as a run.
     """
     response.headers.update(rate_headers(daemon.admit(who.tenant_id, who.limits)))
     answers = await daemon.tools.call(
@@ -62,9 +63,10 @@ async def tool_calls(
         approved=_All() if given.approved is True else given.approved or (),
         tenant=who.tenant_id,
     )
-    if given.call is not None and not answers.results:
+    if not answers.results and given.calls != []:
         raise BodyError(
-            f"this is no call in the format {given.format}", hint="send it as the provider gave it"
+            f"there is no call in the format {given.format}",
+            hint="send it as the provider gave it; of OpenAI's, `chat` is Chat Completions and `responses` the other",
         )
     return ToolResultsTold(
         format=given.format,

@@ -28,6 +28,13 @@ LOAD = {"type": "tool_use", "id": "t1", "name": "load_skill", "input": {"skill":
 TEXT = "---\nname: sums\ndescription: Adds numbers.\n---\nAdd them up.\n"
 
 
+CHAT_CALL = {
+    "id": "c1",
+    "type": "function",
+    "function": {"name": "load_skill", "arguments": '{"skill": "greeter"}'},
+}
+
+
 @pytest.fixture
 async def host(tmp_path: Path) -> AsyncIterator[Host]:
     async with opened_host(tmp_path) as host:
@@ -64,6 +71,16 @@ async def test_calls_in_a_session_of_the_server_share_its_workspace(client: http
     assert (await client.get("/v1/tools", params=query)).status_code == 404
 
 
+async def test_text_beside_calls_is_passed_over_and_no_calls_have_no_answers(
+    client: httpx.AsyncClient,
+) -> None:
+    for given, answers in (([{"type": "text", "text": "x"}, LOAD], 1), ([], 0)):
+        body = {"format": "anthropic", "calls": given}
+        assert len((await client.post("/v1/tool-calls", json=body)).json()["results"]) == answers
+    chat = (await client.post("/v1/tool-calls", json={"format": "chat", "call": CHAT_CALL})).json()
+    assert chat["result"]["tool_call_id"] == "c1"
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [
@@ -71,6 +88,8 @@ async def test_calls_in_a_session_of_the_server_share_its_workspace(client: http
         ({"call": LOAD, "calls": [LOAD]}, 422),
         ({"call": LOAD, "format": "morse"}, 422),
         ({"call": {"type": "text", "text": "x"}, "format": "anthropic"}, 422),
+        ({"calls": [{"type": "text", "text": "x"}], "format": "anthropic"}, 422),
+        ({"calls": [CHAT_CALL], "format": "openai"}, 422),
         ({"calls": [LOAD] * 33, "format": "anthropic"}, 422),
         ({"call": LOAD, "session_id": ""}, 422),
         ({"call": LOAD, "toolset": "nope"}, 400),
