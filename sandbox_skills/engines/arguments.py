@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from sandbox_skills.errors import CommandError, PathEscapeError
@@ -40,17 +38,14 @@ def check_command(command: Command) -> None:
             raise CommandError(f"{name!r} cannot be the name of an environment variable")
 
 
-# Nearly all that a run names were named by the last one.
-@lru_cache(maxsize=256)
 def below_workspace(path: PurePosixPath | str) -> str:
     """Returns `path` relative to the workspace; raises PathEscapeError unless it names something below it."""
     text = str(path).removeprefix(_WORKSPACE_PREFIX)
-    if _ASTRAY.search(text):
+    # Parts that are empty, `.` or `..`. A regular expression takes half as long again, nine times for each run.
+    framed = f"/{text}/"
+    if "//" in framed or "/./" in framed or "/../" in framed:
         raise PathEscapeError(f"{path} is not below the workspace")
     return text
 
 
 _WORKSPACE_PREFIX = f"{WORKSPACE}/"
-
-_ASTRAY = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)")
-"""A part that is empty, `.` or `..`; at the beginning an empty one makes a path absolute."""
