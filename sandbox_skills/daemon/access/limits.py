@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 MAX_COUNT = 1_000_000
 MAX_BYTES = 2**50
 """The most that any limit may say: beyond that nobody means a number."""
+
+REMEMBERED = 128
+"""Limits that are not read again: each run asks for its tenant's a few times, and more tenants are seldom busy."""
 
 _Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 _Positive = Annotated[int, Field(ge=1, le=MAX_COUNT)]
@@ -83,7 +88,15 @@ def tenant_limits(own: Mapping[str, Any], defaults: TenantLimits | None = None) 
 
     Raises TenantInvalidError for what no tenant can have, with every fault.
     """
-    base = (defaults or TenantLimits()).model_dump()
+    return _limits(json.dumps(dict(own)), defaults or _DEFAULTS)
+
+
+_DEFAULTS = TenantLimits()
+
+
+@lru_cache(REMEMBERED)
+def _limits(text: str, defaults: TenantLimits) -> TenantLimits:
+    own, base = json.loads(text), defaults.model_dump()
     merged = {**base, **own}
     for part in ("sandbox", "agents"):
         if isinstance(given := own.get(part), dict):
