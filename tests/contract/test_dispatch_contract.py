@@ -31,7 +31,7 @@ from sandbox_skills.daemon.truth.run import (
 from tests.contract.dispatches import OPENERS, Dispatch
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
     from pathlib import Path
 
     from sandbox_skills.daemon.dispatch.base import Lease
@@ -69,6 +69,19 @@ async def queued(dispatch: Dispatch, tenant: str, **changes: object) -> Run:
 
 async def claimed(dispatch: Dispatch, node: Node = NODE, slots: int = 8) -> list[str]:
     return [lease.run.id for lease in await dispatch.queue.claim(node, slots=slots)]
+
+
+async def asleep(dispatch: Dispatch, slots: int, node: Node = NODE) -> asyncio.Future[Sequence[Lease]]:
+    """Returns the wait of a node that has looked, and found nothing."""
+    waiting = asyncio.ensure_future(dispatch.queue.claim(node, slots=slots, wait_seconds=LONG_ENOUGH))
+    await asyncio.sleep(0.02)
+    return waiting
+
+
+async def passed(steps: int) -> None:
+    """Lets the loop go round so many times, and the rest of the process work meanwhile."""
+    for _ in range(steps):
+        await asyncio.sleep(0.0005)
 
 
 async def leased(dispatch: Dispatch, tenant: str) -> Lease:
@@ -273,6 +286,63 @@ class TestClaim:
         await asyncio.gather(waiting, return_exceptions=True)
         mine = await queued(dispatch, tenant)
         assert await claimed(dispatch) == [mine.id]
+
+    async def test_one_who_sleeps_gets_each_run_once(self, dispatch: Dispatch, tenant: str) -> None:
+        for slots in (1, 8):
+            waiting = await asleep(dispatch, slots)
+            mine = await queued(dispatch, tenant, needs=frozenset({"docker"}))
+            assert [lease.run.id for lease in await waiting] == [mine.id]
+            assert await kinds(dispatch, mine.id) == ["queued", "started"]
+            assert await claimed(dispatch) == []
+
+    async def test_one_who_sleeps_gets_no_run_out_of_turn(self, dispatch: Dispatch, tenant: str) -> None:
+        narrow = await dispatch.new_tenant("narrow", concurrency=1)
+        going, waits = await queued(dispatch, narrow), await queued(dispatch, narrow)
+        assert await claimed(dispatch) == [going.id]
+        waiting = await asleep(dispatch, slots=1)
+        later = await queued(dispatch, narrow)
+        await queued(dispatch, tenant, needs=frozenset({"bubblewrap"}))
+        mine = await queued(dispatch, tenant)
+        assert [lease.run.id for lease in await waiting] == [mine.id]
+        queue = await dispatch.queue.depth()
+        assert (queue.queued_of[narrow], waits.id < later.id) == (2, True)
+
+    async def test_runs_that_come_together_all_go(self, dispatch: Dispatch, tenant: str) -> None:
+        waiting = await asleep(dispatch, slots=1)
+        runs = await asyncio.gather(*(queued(dispatch, tenant) for _ in range(3)))
+        found = [lease.run.id for lease in await waiting]
+        while len(found) < len(runs):
+            more = await dispatch.queue.claim(NODE, slots=1, wait_seconds=LONG_ENOUGH)
+            found += [lease.run.id for lease in more]
+        assert sorted(found) == sorted(run.id for run in runs)
+
+    @pytest.mark.parametrize("steps", range(12))
+    async def test_a_sleeper_that_is_cancelled_as_a_run_comes_takes_it_or_leaves_it(
+        self, dispatch: Dispatch, tenant: str, steps: int
+    ) -> None:
+        waiting = await asleep(dispatch, slots=8)
+        coming = asyncio.ensure_future(queued(dispatch, tenant))
+        await passed(steps)
+        waiting.cancel()
+        (got,) = await asyncio.gather(waiting, return_exceptions=True)
+        mine = (await coming).id
+        left = await claimed(dispatch)
+        assert left == [mine] if isinstance(got, BaseException) else (left, len(got)) == ([], 1)
+
+    @pytest.mark.parametrize("steps", range(12))
+    async def test_a_run_whose_asker_is_gone_goes_or_is_not_there(
+        self, dispatch: Dispatch, tenant: str, steps: int
+    ) -> None:
+        waiting = await asleep(dispatch, slots=8)
+        coming = asyncio.ensure_future(queued(dispatch, tenant))
+        await passed(steps)
+        coming.cancel()
+        await asyncio.gather(coming, return_exceptions=True)
+        other = await queued(dispatch, tenant)
+        found = [lease.run.id for lease in await waiting]
+        found += await claimed(dispatch)
+        assert other.id in found
+        assert (await dispatch.queue.depth()).queued == 0
 
 
 class TestLease:

@@ -133,8 +133,16 @@ class Life:
         await self.queue.claim(NODE, slots=1)
         for run in await self.queue.abandon(restarted()):
             self.tell("finished", id=run.id, outcome=run.outcome, artifacts=[])
+        await self.queue.claim(NODE, slots=8)
+        await self._begun_at_once(tenant)
         await self._submit(tenant, "goes on")
-        await self.queue.claim(NODE, slots=1)
+
+    async def _begun_at_once(self, tenant: Tenant) -> None:
+        """Queues a run for which a node waits, as nothing else does."""
+        waiting = asyncio.ensure_future(self.queue.claim(NODE, slots=1, wait_seconds=60.0))
+        await asyncio.sleep(0)
+        begun = await self._submit(tenant, "begins at once")
+        assert [lease.run.id for lease in await waiting] == [begun]
 
     async def _finish(self, lease: Lease, tenant: Tenant) -> None:
         await lease.renew()

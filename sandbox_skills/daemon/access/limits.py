@@ -52,10 +52,10 @@ class AgentCeiling(BaseModel):
     """US dollars, where the provider tells them."""
 
 
-class TenantLimits(BaseModel):
+class TenantLimits(BaseModel, frozen=True):
     """Everything that is counted for a tenant. `engines` None allows what the server has."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid")
 
     concurrency: _Positive = 4
     """Runs at a time: two machines of usual size in boxes of one processor."""

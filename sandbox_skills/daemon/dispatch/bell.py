@@ -42,30 +42,3 @@ async def is_up_within(sign: asyncio.Event, seconds: float | None) -> bool:
         async with asyncio.timeout(seconds):
             await sign.wait()
     return sign.is_set()
-
-
-class WorkBell:
-    """Rung when a run may have become claimable. Each node that listens has a sign, which stays up until it looks.
-
-    So a node that found too little looks again when something has changed for it, and no other does.
-    """
-
-    def __init__(self) -> None:
-        self._nodes: dict[str, tuple[frozenset[str], asyncio.Event]] = {}
-
-    def sign(self, node_id: str, capabilities: frozenset[str]) -> asyncio.Event:
-        """Returns the sign of a node that can do so much, up at first; whoever looks takes it down before."""
-        known = self._nodes.get(node_id)
-        if known is None:
-            sign = asyncio.Event()
-            sign.set()
-        else:
-            sign = known[1]
-        self._nodes[node_id] = (capabilities, sign)
-        return sign
-
-    def ring(self, needs: frozenset[str] = frozenset()) -> None:
-        """Puts up the sign of every node that can do what the run needs for which something has changed."""
-        for capabilities, sign in self._nodes.values():
-            if needs <= capabilities:
-                sign.set()

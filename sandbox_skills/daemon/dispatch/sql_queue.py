@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -11,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import func, select
 
 from sandbox_skills.daemon.dispatch.base import Accepted, QueueDepth, QueueFull
-from sandbox_skills.daemon.dispatch.bell import Bell, WorkBell, heard_within, is_up_within
+from sandbox_skills.daemon.dispatch.bell import Bell, heard_within, is_up_within
 from sandbox_skills.daemon.dispatch.claiming import claim, something_waits
 from sandbox_skills.daemon.dispatch.options import QueueOptions
 from sandbox_skills.daemon.dispatch.submitting import submit
+from sandbox_skills.daemon.dispatch.work_bell import Offer, WorkBell
 from sandbox_skills.daemon.errors import LeaseLostError
 from sandbox_skills.daemon.truth import audit
 from sandbox_skills.daemon.truth.audit import Deed
@@ -29,9 +31,9 @@ from sandbox_skills.daemon.truth.run import (
 )
 from sandbox_skills.daemon.truth.runs import Standing, finish, found, run_of, step, trim
 from sandbox_skills.daemon.truth.tables import RUN
+from sandbox_skills.engines import cancellation
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Sequence
 
     from sqlalchemy import ColumnElement, Connection, Row
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
     from sandbox_skills.daemon.dispatch.base import Lease, Node
     from sandbox_skills.daemon.truth.database import Database
     from sandbox_skills.daemon.truth.run import Finished, NewRun
+
+    Written = tuple[Accepted | QueueFull, Sequence[Run]]
+    """What came of a run that was to be queued, and what was claimed with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +67,47 @@ class SqlRunQueue:
         self._wiring = Wiring(database, self._options, bell, self._work)
 
     async def submit(self, run: NewRun) -> Accepted | QueueFull:
-        now = self._database.clock()
-        work = partial(submit, new=run, options=self._options, now=now)
-        result = await self._database.transact(Change.RUN_SUBMIT, work)
-        self._work.ring(run.needs)
-        return result
+        now, offer = self._database.clock(), self._work.take(run.needs)
+        change = Change.RUN_SUBMIT if offer is None else Change.RUN_SUBMIT_AND_CLAIM
+        work = partial(_submit, new=run, offer=offer, options=self._options, now=now)
+        writing = asyncio.ensure_future(self._database.transact(change, work))
+        # Whoever asked goes on before the node does, and the node gets its runs whoever is cancelled.
+        written = asyncio.shield(writing)
+        writing.add_done_callback(partial(self._submitted, run, offer, now))
+        return (await written)[0]
+
+    def _submitted(
+        self, run: NewRun, offer: Offer | None, now: float, writing: asyncio.Future[Written]
+    ) -> None:
+        """Gives what was claimed with a run to the node that offered to take it, or says that there is a run."""
+        is_done = not writing.cancelled() and writing.exception() is None
+        answer, claimed = writing.result() if is_done else (None, ())
+        if offer is not None:
+            self._work.give(offer, self._leases(claimed, now))
+        if isinstance(answer, Accepted) and answer.run.id not in {one.id for one in claimed}:
+            self._work.ring(run.needs)
 
     async def claim(self, node: Node, *, slots: int, wait_seconds: float = 0.0) -> Sequence[Lease]:
         until = time.monotonic() + wait_seconds
-        changed = self._work.sign(node.id, node.capabilities)
+        changed = self._work.sign(node)
         while True:
+            leases: Sequence[Lease] = ()
             if (left := until - time.monotonic()) > 0:
-                await is_up_within(changed, left)
-            leases = await self._looked(node, slots, changed)
+                leases = await self._offered(node, slots, left)
+            leases = leases or await self._looked(node, slots, changed)
             if leases or time.monotonic() >= until:
                 return tuple(leases)
+
+    async def _offered(self, node: Node, slots: int, seconds: float) -> Sequence[Lease]:
+        """Waits until there may be a run for the node; returns what was claimed for it meanwhile."""
+        offer = Offer(node, slots)
+        try:
+            with self._work.offering(offer):
+                await is_up_within(offer.woken, seconds)
+            return await offer.leases()
+        except asyncio.CancelledError:
+            await cancellation.finish(_given_back(offer))
+            raise
 
     async def _looked(self, node: Node, slots: int, changed: asyncio.Event) -> Sequence[Lease]:
         """Looks for runs; the sign is up again unless there were too few, as then no more can wait."""
@@ -93,7 +124,10 @@ class SqlRunQueue:
     async def _claim(self, node: Node, slots: int) -> Sequence[Lease]:
         now = self._database.clock()
         work = partial(claim, node=node, options=self._options, slots=slots, now=now)
-        runs = await self._database.transact(Change.RUN_CLAIM, work)
+        return self._leases(await self._database.transact(Change.RUN_CLAIM, work), now)
+
+    def _leases(self, runs: Sequence[Run], now: float) -> Sequence[Lease]:
+        """Returns the leases of runs that were claimed just now, and tells whoever follows them."""
         for run in runs:
             self._bell.ring(run_bell(run.id))
         return [SqlLease(self._wiring, run, now + self._options.lease_seconds) for run in runs]
@@ -252,6 +286,21 @@ def _finished(run: Run, finished: Finished, counters: Row[Any], *, now: float) -
         cancel_requested_at=counters.cancel_requested_at,
         event_last=counters.event_last,
     )
+
+
+def _submit(
+    connection: Connection, new: NewRun, offer: Offer | None, options: QueueOptions, *, now: float
+) -> Written:
+    """Queues a run, and claims for a node that offers to take one: that run, if it is its turn."""
+    answer = submit(connection, new, options, now=now)
+    if offer is None or isinstance(answer, QueueFull) or answer.replayed:
+        return answer, ()
+    return answer, claim(connection, offer.node, options, slots=offer.slots, now=now)
+
+
+async def _given_back(offer: Offer) -> None:
+    for lease in await offer.leases():
+        await lease.release()
 
 
 def _cancel(connection: Connection, run_id: str, tenant_id: str, actor: str, *, now: float) -> Run:

@@ -15,6 +15,7 @@ class Change(StrEnum):
     KEY_REVOKE = "key.revoke"
     KEY_USED = "key.used"
     RUN_SUBMIT = "run.submit"
+    RUN_SUBMIT_AND_CLAIM = "run.submit_and_claim"
     RUN_CLAIM = "run.claim"
     RUN_RENEW = "run.renew"
     RUN_RELEASE = "run.release"
