@@ -175,7 +175,9 @@ async def throughput(bench: Bench, clients: int) -> tuple[Level, Level]:
         async with slots:
             return (await bench.daemon.live.manager.run(folder, REQUEST, tenant=bench.tenant)).outcome.ok
 
+    library = await level([call] * clients)
     async with AsyncExitStack() as stack:
+        # Only now: a connection that asks for nothing is given up.
         connections = [await bench.client(stack) for _ in range(clients)]
 
         def asking(client: Client) -> Callable[[], Awaitable[bool]]:
@@ -185,7 +187,6 @@ async def throughput(bench: Bench, clients: int) -> tuple[Level, Level]:
 
             return ask
 
-        library = await level([call] * clients)
         server = await level([asking(client) for client in connections])
     return library, server
 
