@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
     from pathlib import PurePosixPath
 
@@ -46,11 +46,15 @@ class FileSink(Protocol):
     def end(self) -> None: ...
 
 
-@runtime_checkable
 class WholeFileSink(FileSink, Protocol):
     """Takes a file whose bytes are all there in one call as well: most of a collection of many small ones."""
 
     def whole(self, file: FoundFile, data: bytes, /) -> None: ...
+
+
+def whole_of(sink: FileSink) -> Callable[[FoundFile, bytes], None] | None:
+    """Returns what takes a whole file where the sink has it; to ask by isinstance takes a tenth of a millisecond."""
+    return cast("WholeFileSink", sink).whole if hasattr(sink, "whole") else None
 
 
 @dataclass(frozen=True, slots=True)

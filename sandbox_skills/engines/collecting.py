@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from anyio import to_thread
 
-from sandbox_skills.engines.base import WholeFileSink
+from sandbox_skills.engines.base import whole_of
 from sandbox_skills.engines.cancellation import finish
 from sandbox_skills.engines.globs import Glob
 from sandbox_skills.engines.requests import Request
@@ -68,7 +68,7 @@ class CollectRequest(Request[Collection]):
         self._cut: set[LimitName] = set()
         self._work: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         self._hand = self._put_by if sink.blocking else self._deliver
-        self._whole = sink.whole if isinstance(sink, WholeFileSink) else self._in_calls
+        self._whole = whole_of(sink) or self._in_calls
         self._arrived = asyncio.Event()
 
     def part(self, frame: Frame) -> None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from sandbox_skills.engines.base import WholeFileSink
+from sandbox_skills.engines.base import whole_of
 from sandbox_skills.errors import OutputError
 from sandbox_skills.workspace.host_file import DIRECTORY, InTheWayError, PartialFile
 from sandbox_skills.workspace.paths import name_fault, shown
@@ -215,7 +215,7 @@ class FitNames:
         self.skipped: dict[str, str] = {}
         self.blocking = sink.blocking
         self._sink = sink
-        self._whole = sink.whole if isinstance(sink, WholeFileSink) else None
+        self._whole = whole_of(sink)
         self._passing = False
 
     def begin(self, file: FoundFile) -> None:

@@ -7,6 +7,7 @@ machine does hits both. The client is a bare one on a socket that stays open, an
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import sys
 import tempfile
@@ -194,6 +195,7 @@ async def throughput(bench: Bench, clients: int) -> tuple[Level, Level]:
 async def rows(folder: Path) -> list[Row]:
     """Measures what the server adds to a run, and for each number of clients how many runs a second it does."""
     async with opened(folder) as bench:
+        gc.freeze()  # as `serve` does
         return [*_overhead_rows(*await overhead(bench)), *[row async for row in _throughput_rows(bench)]]
 
 
