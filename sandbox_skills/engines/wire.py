@@ -165,6 +165,11 @@ _encode_json = json.JSONEncoder(separators=(",", ":")).encode
 
 # Each run is one of each: pydantic's JSON takes a third of the standard library's time where no cache is warm
 # (measured). What it refuses are surrogates by themselves, which are how Python holds names that are no UTF-8.
+to_json(
+    None
+)  # the first call imports, which a process can no more that has become a user who reads no library
+
+
 def _read_json(payload: bytes) -> object:
     try:
         return from_json(payload, cache_strings="keys")

@@ -45,8 +45,8 @@ FLOWS = (
 )
 
 
-ON_ITS_WAY = "store/temporary/copy-*/copy/*"
-"""What is in a copy of a skill that goes to where boxes see it: it has their modes before it is moved."""
+ON_ITS_WAY = "store/temporary/copy-*/copy*"
+"""A copy of a skill that goes to where boxes see it, and what is in it: it has their modes before it is moved."""
 
 
 def open_to_others(root: Path) -> Iterator[str]:
