@@ -96,7 +96,7 @@ class Bench:
         archive, collect = await self.many_files()
         yield archive
         ratio = collect.p50 / archive.p50
-        yield replace(collect, bounds=(Bound("collect ÷ get_archive", ratio, 0.3, at_most=True),))
+        yield replace(collect, bounds=(Bound("time of many files ÷ get_archive", ratio, 0.3, at_most=True),))
         for name, live in (("kept", False), ("streamed live", True)):
             grown = await self.flood(live=live)
             bound = Bound("growth in MiB", grown, 32.0, at_most=True)

@@ -38,13 +38,14 @@ def test_a_ratio_may_be_a_quarter_worse_than_its_bound(
 @pytest.mark.parametrize("text", RECORDED)
 def test_where_a_bound_is_missed_the_gate_starts_from_what_was_reached(text: str) -> None:
     reached = RECORDED[text]
-    below, above = Bound(text, reached, 1.0, at_most=True), Bound(text, reached, 1000.0, at_most=False)
+    half, twice = reached / 2, reached * 2
+    below, above = Bound(text, reached, half, at_most=True), Bound(text, reached, twice, at_most=False)
 
     assert standard(below) == standard(above) == reached
     assert missed([Row("what", (1.0,), bounds=(below, above))]) == [below, above]
     assert not regressed([Row("what", (1.0,), bounds=(below, above))])
-    assert regressed(rows(text, reached * 1.3, 1.0, at_most=True))
-    assert regressed(rows(text, reached / 1.3, 1000.0, at_most=False))
+    assert regressed(rows(text, reached * 1.3, half, at_most=True))
+    assert regressed(rows(text, reached / 1.3, twice, at_most=False))
 
 
 def test_what_was_reached_never_makes_a_bound_stricter() -> None:
