@@ -142,7 +142,7 @@ class Session:
         run.ready = ready
         with ready.redaction.of_errors():
             self.memory.grants.admit(_digest(ready), grants=bool(ready.request.grants))
-            staged = await self.bring(ready) if _brings(ready.request) else ()
+            staged = await self._bring(ready) if _brings(ready.request) else ()
             command = ready.command.finding(self._places(ready))
             with span("workspace.run", **_about(ready)) as current:
                 outcome = await execution(command, limits=ready.limits, redaction=ready.redaction)
@@ -150,10 +150,10 @@ class Session:
                 if current.is_recording():
                     printed = outcome.stdout_bytes + outcome.stderr_bytes
                     annotate(current, ending=_ending_text(outcome.ending), bytes=printed)
-            run.result = await self.settle(ready, outcome, staged=staged)
+            run.result = await self._settle(ready, outcome, staged=staged)
         return run.result
 
-    async def settle(
+    async def _settle(
         self,
         ready: ReadyRun,
         outcome: Outcome,
@@ -183,7 +183,7 @@ class Session:
             report=report,
         )
 
-    async def bring(self, ready: ReadyRun) -> tuple[StagedInput, ...]:
+    async def _bring(self, ready: ReadyRun) -> tuple[StagedInput, ...]:
         """Puts into the workspace what the request brings. Raises RequestError, EngineError."""
         request = ready.request
         with span("workspace.stage.inputs", **_about(ready)) as current:
