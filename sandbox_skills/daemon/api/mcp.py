@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers
 
+from sandbox_skills.daemon.access.keys import KEY_HINT
 from sandbox_skills.daemon.access.scopes import Scope
 from sandbox_skills.daemon.api.auth import identified, token_in
+from sandbox_skills.daemon.api.streams import HeldOpen
+from sandbox_skills.daemon.errors import KeyInvalidError
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Send
@@ -31,4 +34,8 @@ class McpEndpoint:
         who.need(Scope.RUN)
         who.need_engine(self.daemon)
         self.daemon.check_taking()
-        await self.daemon.mcp.handle(who.tenant_id, scope, receive, send)
+        held = HeldOpen(receive, send, who.counts)
+        await self.daemon.mcp.handle(who.tenant_id, scope, held.receive, held.send)
+        if held.refused and not held.begun:
+            raise KeyInvalidError("the key does not count any more", hint=KEY_HINT)
+        await held.end()

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
+    from starlette.types import Message, Receive, Send
+
 T = TypeVar("T")
 
 QUIET_SECONDS = 15.0
@@ -52,3 +54,43 @@ async def while_allowed(
                     return
                 looked = time.monotonic()
             yield chunk
+
+
+class HeldOpen:
+    """An answer of another's making that may last for ever: as if the client hung up when its key counts no more.
+
+    `allowed` is asked every LOOK_SECONDS while the answer waits for the client, which is how it learns of its going.
+    """
+
+    def __init__(self, receive: Receive, send: Send, allowed: Callable[[], Awaitable[bool]]) -> None:
+        self._receive = receive
+        self._send = send
+        self._allowed = allowed
+        self.refused = False
+        self.begun = False
+        self._ended = False
+
+    async def receive(self) -> Message:
+        """Returns what the client says next, or that it has gone."""
+        waiting = asyncio.ensure_future(self._receive())
+        try:
+            while not (await asyncio.wait([waiting], timeout=LOOK_SECONDS))[0]:
+                if not await self._allowed():
+                    self.refused = True
+                    return {"type": "http.disconnect"}
+            return waiting.result()
+        finally:
+            if not waiting.done():
+                waiting.cancel()
+                await asyncio.wait([waiting])
+
+    async def send(self, message: Message) -> None:
+        """Passes on a piece of the answer."""
+        self.begun = True
+        self._ended = message["type"] == "http.response.body" and not message.get("more_body", False)
+        await self._send(message)
+
+    async def end(self) -> None:
+        """Ends an answer that was begun: whoever believes its client gone leaves it open."""
+        if self.begun and not self._ended:
+            await self.send({"type": "http.response.body", "body": b"", "more_body": False})

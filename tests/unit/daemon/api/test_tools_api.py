@@ -12,6 +12,7 @@ from mcp import Client, types
 from mcp.client.streamable_http import streamable_http_client
 
 from sandbox_skills.daemon.access.scopes import Scope
+from sandbox_skills.daemon.api import streams
 from sandbox_skills.toolsets.skill_runs import EMPTIED as GONE
 from tests.daemon_host import opened_host
 from tests.http_server import serving
@@ -238,3 +239,43 @@ async def test_a_session_of_mcp_is_its_tenant_s_alone(host: Host) -> None:
         foreign = headers(keys[1])
         assert (await web.post("/mcp", json=listing, headers={**own, **session})).status_code == 200
         assert (await web.post("/mcp", json=listing, headers={**foreign, **session})).status_code == 404
+
+
+LISTEN = {
+    "jsonrpc": "2.0",
+    "id": 2,
+    "method": "subscriptions/listen",
+    "params": {
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        },
+        "notifications": {"toolsListChanged": True},
+    },
+}
+
+
+@pytest.mark.parametrize("way", ["GET", "POST"])
+async def test_a_key_that_counts_no_more_listens_no_longer_over_mcp(
+    host: Host, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, way: str
+) -> None:
+    monkeypatch.setattr(streams, "LOOK_SECONDS", 0.05)
+    key = await host.tenant("one")
+    tenant = (await host.daemon.tenants.named("one")).id
+    (kept,) = await host.daemon.admin.keys(tenant)
+    async with serving(host.app) as port, httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as web:
+        if way == "GET":
+            listening = web.stream("GET", "/mcp", headers=await begun(web, key))
+        else:
+            modern = {"mcp-protocol-version": "2026-07-28", "mcp-method": "subscriptions/listen"}
+            listening = web.stream("POST", "/mcp", headers={**headers(key), **modern}, json=LISTEN)
+        async with listening as stream, asyncio.timeout(10):
+            assert stream.status_code == 200
+            reading = asyncio.ensure_future(stream.aread())
+            await asyncio.wait([reading], timeout=0.3)
+            assert not reading.done(), "a key that counts is listened to"
+            await host.daemon.admin.revoke_key(kept.id, tenant_id=tenant, actor="test")
+            await reading
+        assert (await web.post("/mcp", json=BEGIN, headers=headers(key))).status_code == 401
+    assert not [one for one in caplog.records if one.levelname == "ERROR"]
