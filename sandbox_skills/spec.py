@@ -141,6 +141,7 @@ class Command:
     looked up in PATH. `places` are made just before it starts. `record` is what is to be seen of it: a demand, which
     a box that cannot record refuses (RecorderError); ordinary runs have none. `fork` is no demand: a Python program may
     be a fork of an interpreter that is up in the box, which it could tell, as `runner-image/fork_server/` says.
+    `look_into` is a directory of the workspace of which the outcome may tell that it holds nothing.
     """
 
     argv: tuple[str, ...]
@@ -150,10 +151,13 @@ class Command:
     places: Places = Places()
     record: frozenset[Recorded] = frozenset()
     fork: bool = False
+    look_into: PurePosixPath | None = None
 
     def finding(self, places: Places) -> Command:
         """Returns the command with other places."""
-        return Command(self.argv, self.env, self.cwd, self.stdin, places, self.record, self.fork)
+        return Command(
+            self.argv, self.env, self.cwd, self.stdin, places, self.record, self.fork, self.look_into
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +256,8 @@ class Outcome:
     `sandbox_lives` is False where the run took the whole box with it (memory), so that the next call on the
     same sandbox raises `SandboxLostError`. `unprepared` is why a place of the command could not be made: the program
     ran all the same, as it may be the one to make room. `recording` is there where the command asked for one.
+    `found_nothing` says that the directory which it said to look into was empty when it ended, or not there; where that
+    is not known it is False.
     """
 
     ending: Ending
@@ -269,6 +275,7 @@ class Outcome:
     sandbox_lives: bool = True
     unprepared: str = ""
     recording: Recording | None = None
+    found_nothing: bool = False
 
     @property
     def ok(self) -> bool:

@@ -41,6 +41,7 @@ class Order:
         self.stdin = fields.text("stdin")
         self.tty = terminal_size(fields.within("tty")) if fields.has("tty") else None
         self.record = fields.texts("record") if fields.has("record") else []
+        self.look_into = fields.text("look_into") if fields.has("look_into") else ""
         limits = fields.within("limits")
         self.wall = limits.seconds("wall")
         self.cpu = limits.seconds("cpu") if limits.has("cpu") else None

@@ -257,7 +257,8 @@ class Runner:
         """Tells of the end of a run whose processes are gone; what else is to be done then, nobody waits for."""
         self._outputs.empty(run)
         room = full((self._options.workspace, "/tmp"))  # noqa: S108  looked at, not used
-        self._channel.send(Kind.ENDED, run.ref, pack(run.ended(clean=clean, full=room)))
+        told = run.ended(clean=clean, full=room)
+        self._channel.send(Kind.ENDED, run.ref, pack({**told, **self._found(run.order)}))
         self._channel.flush()
         for descriptor in (run.stdin.descriptor, *(stream.descriptor for stream in run.streams)):
             self._watches.forget(descriptor)
@@ -308,6 +309,10 @@ class Runner:
             return refusal(error).message
         return None
 
+    def _found(self, order: Order) -> dict[str, object]:
+        """Returns what ENDED tells of the directory that was to be looked into: that saves whoever collects a visit."""
+        return {"empty": self._workspace.holds_nothing(order.look_into)} if order.look_into else {}
+
     def _run(self, ref: int, payload: bytes) -> None:
         fields = Fields(payload)
         order = Order(fields)
@@ -338,7 +343,7 @@ class Runner:
         self._channel.send(Kind.STDERR, ref, message)
         nothing: dict[str, object] | None = {"events": [], "lost": {}} if order.record else None
         ended = {**not_started(error.code, message), "unprepared": order.unprepared, "record": nothing}
-        self._channel.send(Kind.ENDED, ref, pack(ended))
+        self._channel.send(Kind.ENDED, ref, pack({**ended, **self._found(order)}))
 
     def _kill(self, ref: int, _payload: bytes) -> None:
         run = self._runs.get(ref)

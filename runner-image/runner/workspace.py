@@ -138,6 +138,16 @@ class Workspace:
             os.mkdir(name, 0o755, dir_fd=directory)
         return os.open(name, DIRECTORY, dir_fd=directory)
 
+    def holds_nothing(self, path: str) -> bool:
+        """Tells whether a directory is empty or not there; False where one is in the way that is a link, or a file."""
+        try:
+            with self.directory(segments(path)) as directory, os.scandir(directory) as entries:
+                return next(entries, None) is None
+        except FileNotFoundError:
+            return True
+        except (OSError, Refused):
+            return False
+
     def open_file(self, path: str) -> int:
         """Opens a regular file for reading; raises Refused or OSError for anything else."""
         *above, name = segments(path)

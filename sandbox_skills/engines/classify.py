@@ -123,6 +123,7 @@ def outcome(ended: Mapping[str, object], *, limits: Limits, stdout: bytes, stder
         max_rss=facts.max_rss,
         sandbox_lives=facts.clean,
         unprepared=facts.unprepared,
+        found_nothing="empty" in ended and _flag(ended, "empty"),
     )
 
 

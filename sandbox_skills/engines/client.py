@@ -247,6 +247,7 @@ def _order(
         "places": _places(command.places.dirs, command.places.links.items()),
         **({"record": sorted(command.record)} if command.record else {}),
         **({"fork": True} if command.fork else {}),
+        **({"look_into": below_workspace(command.look_into)} if command.look_into else {}),
         "limits": {
             "wall": limits.wall_seconds,
             "cpu": limits.cpu_seconds,

@@ -29,6 +29,7 @@ from sandbox_skills.errors import (
 )
 from sandbox_skills.recording import Recording
 from sandbox_skills.spec import (
+    WORKSPACE,
     Collection,
     Ending,
     Exited,
@@ -325,4 +326,12 @@ def _outcome(running: Running, ending: Ending, seconds: float) -> Outcome:
         stderr_bytes=running.total["stderr"],
         wall_seconds=seconds,
         recording=Recording() if running.command.record else None,  # nothing is tried where nothing runs
+        found_nothing=_holds_nothing(running),
+    )
+
+
+def _holds_nothing(running: Running) -> bool:
+    directory = running.command.look_into
+    return directory is not None and not any(
+        (WORKSPACE / path).is_relative_to(directory) for path in running.files
     )

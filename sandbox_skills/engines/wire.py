@@ -7,7 +7,8 @@ the host and names the request that a frame belongs to. Payloads are JSON object
     PING                                                PONG
     PREPARE  {dirs: [path], links: [[path, target]]}    DONE {}
     RUN      {argv, env, cwd, stdin, tty, stream,       STDOUT bytes, STDERR bytes, ENDED {…}
-              limits, places: {dirs, links}, record}
+              limits, places: {dirs, links}, record,
+              look_into}
     STDIN    bytes       CLOSE_STDIN                    STDIN_CREDIT {bytes}, STDIN_CLOSED {}
     RESIZE   {rows, cols}   SIGNAL {signal}             (belong to a RUN, as the line above)
     KILL     {reason}                                   (of a RUN: its ENDED follows; of a PUT, GET, COLLECT: ERROR)
@@ -27,6 +28,7 @@ STDIN goes as far as STDIN_CREDIT allows, which is granted as the program takes 
 another run waits behind input that nobody reads. STDIN_CLOSED says that the program reads no more. With `tty`
 {rows, cols} the program has a terminal in place of the three pipes: its output is STDOUT, and CLOSE_STDIN types ^D.
 With `record` [word] ENDED has in `record` what was seen of the program: {events: [[kind, what, detail, count]], lost}.
+With `look_into` path ENDED tells as `empty` whether nothing lies in that directory, or it is not there.
 
 The host believes no reply: kinds and codes are closed sets, and `Decoder` refuses what is too long, unknown, or raw
 and empty.

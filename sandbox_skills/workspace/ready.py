@@ -16,6 +16,7 @@ from sandbox_skills.workspace.handlers import handler_argv
 from sandbox_skills.workspace.input_plan import NO_INPUTS, InputRules, RunInputs
 from sandbox_skills.workspace.interpreters import read_head, script_argv
 from sandbox_skills.workspace.layout import (
+    OUTPUT_DIR,
     WORKSPACE_VARIABLES,
     run_directory,
     run_environment,
@@ -95,6 +96,7 @@ def ready_run(
     limits, warnings = within_ceiling(request.limits or rules.limits, request.timeout, rules.wall_ceiling)
     ceiling = request.collect or rules.collect
     plan = _plan(request, ceiling, variables)
+    patterns = plan.patterns if plan is not None else parse_patterns(request.outputs, variables=variables)
     if request.out_dir is not None and request.outputs:
         check_out_dir(request.out_dir)
     return ReadyRun(
@@ -104,11 +106,17 @@ def ready_run(
         root=root,
         request=request,
         command=_command(
-            root, host, request, name=name, run_id=run_id, variables=variables, fork=rules.fork_python
+            root,
+            host,
+            request,
+            env=_environment(root, request, name=name, run_id=run_id),
+            variables=variables,
+            fork=rules.fork_python,
+            look_into=_collects_from(patterns),
         ),
         limits=below(limits, request.ceilings),
         collect=plan.limits if plan is not None else ceiling,
-        patterns=plan.patterns if plan is not None else parse_patterns(request.outputs, variables=variables),
+        patterns=patterns,
         plan=plan,
         warnings=warnings,
     )
@@ -154,23 +162,38 @@ def _command(
     host: Path | None,
     request: RunRequest,
     *,
-    name: str,
-    run_id: str,
+    env: Mapping[str, str],
     variables: Mapping[str, str],
     fork: bool,
+    look_into: PurePosixPath | None,
 ) -> Command:
     argv = _argv(root, host, request.invocation)
     check_words(argv)
-    editor.check_editor(request.editor_text, request.env)
-    extra = {**(editor.ENVIRONMENT if request.editor_text else {}), **request.env, **request.grants}
     return Command(
         argv=argv,
-        env=run_environment(root, skill_name=name, run_id=run_id, extra=extra),
+        env=env,
         cwd=working_directory(request.cwd, skill=root, variables=variables),
         stdin=request.stdin,
         record=request.record,
         fork=fork,
+        look_into=look_into,
     )
+
+
+def _environment(
+    root: PurePosixPath | None, request: RunRequest, *, name: str, run_id: str
+) -> Mapping[str, str]:
+    editor.check_editor(request.editor_text, request.env)
+    extra = {**(editor.ENVIRONMENT if request.editor_text else {}), **request.env, **request.grants}
+    return run_environment(root, skill_name=name, run_id=run_id, extra=extra)
+
+
+def _collects_from(patterns: tuple[str, ...]) -> PurePosixPath | None:
+    """Returns the directory which all patterns are of: where it holds nothing, a visit to collect it is saved."""
+    return OUTPUT_DIR if patterns and all(one.startswith(_OUTPUTS) for one in patterns) else None
+
+
+_OUTPUTS = f"{OUTPUT_DIR.name}/"
 
 
 def _argv(root: PurePosixPath | None, host: Path | None, invocation: Invocation) -> tuple[str, ...]:

@@ -164,7 +164,7 @@ class Session:
         files: tuple[CollectedFile, ...] = ()
         skipped: Mapping[str, str] = {}
         hit, report = outcome.limits_hit, None
-        if ready.patterns and outcome.sandbox_lives:
+        if ready.patterns and outcome.sandbox_lives and not outcome.found_nothing:
             files, collection = told_files(*await self._collected(ready), ready.redaction)
             skipped, hit = collection.skipped, hit | collection.limits_hit
         if ready.plan is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
@@ -56,6 +57,15 @@ async def stored(sandbox: Sandbox, name: str, data: bytes = b"data") -> None:
 
 
 class TestRun:
+    async def test_a_directory_that_is_looked_into_is_told_to_hold_nothing(self, sandbox: Sandbox) -> None:
+        async def found_nothing(look_into: PurePosixPath | None) -> bool:
+            return (await sandbox.run(replace(command("true"), look_into=look_into))).found_nothing
+
+        assert await found_nothing(WORKSPACE / "mine")
+        await stored(sandbox, "mine/a")
+        assert not await found_nothing(WORKSPACE / "mine")
+        assert not await found_nothing(None)
+
     @pytest.mark.parametrize("code", [0, 1, 3, 127, 255])
     async def test_an_exit_code_is_an_ending(self, sandbox: Sandbox, code: int) -> None:
         outcome = await sandbox.run(command("sh", "-c", f"exit {code}"))

@@ -216,6 +216,18 @@ def test_a_value_that_the_runner_never_sends_breaks_the_protocol(name: str, valu
         outcome(ENDED | {name: value}, limits=Limits(), stdout=b"", stderr=b"")
 
 
+@pytest.mark.parametrize("empty", [True, False])
+def test_a_directory_that_was_looked_into_holds_nothing_or_something(*, empty: bool) -> None:
+    assert ended(empty=empty).found_nothing is empty
+    assert not ended().found_nothing
+
+
+@pytest.mark.parametrize("value", [None, 1, "yes", []])
+def test_what_a_directory_holds_is_told_by_a_word_that_cannot_be_mistaken(value: object) -> None:
+    with pytest.raises(RunnerProtocolError, match="empty"):
+        ended(empty=value)
+
+
 counts = st.integers(-1, 3) | st.integers(2**63 - 2, 2**63)
 seconds = st.sampled_from([0.0, 1.0, 1e30, -1.0, float("nan"), float("inf")])
 

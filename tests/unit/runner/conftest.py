@@ -48,6 +48,7 @@ class Options(TypedDict, total=False):
     tty: tuple[int, int] | None
     places: Mapping[str, object] | None
     record: Sequence[str] | None
+    look_into: str
 
 
 @dataclass
@@ -289,6 +290,7 @@ def order(*argv: str, stdin: str = "none", **options: Unpack[Options]) -> dict[s
         "limits": limits,
         "places": options.get("places"),
         "record": options.get("record"),
+        "look_into": options.get("look_into"),
     }
 
 

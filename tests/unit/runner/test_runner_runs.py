@@ -71,6 +71,37 @@ def test_places_of_a_command_that_cannot_start_are_told_too(host: Host) -> None:
     assert (done.ended["exit"], done.ended["unprepared"]) == (127, "Not a directory")
 
 
+LOOKED = [
+    ("mkdir -p out", True),
+    ("rm -rf out", True),
+    ("echo hi > out/a", False),
+    ("mkdir out/below", False),
+    ("touch out/.hidden", False),
+    ("rm -rf out; echo a file > out", False),
+    ("rm -rf out; mkdir empty; ln -s empty out", False),
+]
+
+
+@pytest.mark.parametrize(("script", "empty"), LOOKED)
+def test_whether_a_directory_holds_nothing_is_told_where_that_is_asked(
+    host: Host, script: str, *, empty: bool
+) -> None:
+    (host.workspace / "out").mkdir(exist_ok=True)
+    assert host.shell(script, look_into="out").ended["empty"] is empty
+    assert "empty" not in host.shell("true").ended
+
+
+def test_a_command_that_cannot_start_tells_what_lies_there_too(host: Host) -> None:
+    assert host.run("missing", look_into="out").ended["empty"] is True
+    (host.workspace / "out").mkdir(exist_ok=True)
+    (host.workspace / "out/a").touch()
+    assert host.run("missing", look_into="out").ended["empty"] is False
+
+
+def test_nobody_looks_outside_the_workspace(host: Host) -> None:
+    assert [host.run("true", look_into=path).ended["empty"] for path in ("../x", "/etc", ".")] == [False] * 3
+
+
 def test_both_streams_come_apart(host: Host) -> None:
     done = host.shell("echo out; echo err >&2")
     assert (done.stdout, done.stderr) == (b"out\n", b"err\n")

@@ -40,6 +40,7 @@ from sandbox_skills.workspace import manager as module
 from sandbox_skills.workspace.inputs import Input
 from sandbox_skills.workspace.layout import DIRECTORIES
 from sandbox_skills.workspace.manager import Argv, RunRequest, RunResult, Script, Shell, WorkspaceManager
+from sandbox_skills.workspace.output_spec import OutputRequest
 from sandbox_skills.workspace.staging import SkillStore
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
     from sandbox_skills.engines.base import Engine, Sandbox
     from sandbox_skills.engines.fake_programs import Running
-    from sandbox_skills.spec import Command
+    from sandbox_skills.spec import Collection, Command
 
 pytestmark = pytest.mark.anyio
 
@@ -372,6 +373,35 @@ class TestOutputs:
         result = await manager.run(skill, replace(self.WRITE, out_dir=tmp_path / "host"), tenant="t")
         assert result.files == ()
         assert not (tmp_path / "host").exists()
+
+    @pytest.mark.parametrize(
+        ("request_", "visits"),
+        [
+            (RunRequest(Argv(("true",)), outputs=("out/**", "out/a.txt")), 0),
+            (RunRequest(Argv(("true",)), wanted=OutputRequest()), 0),
+            (RunRequest(Argv(("true",)), outputs=("out/**", "work/**")), 1),
+            (RunRequest(Argv(("true",)), outputs=("out*/**",)), 1),
+            (replace(WRITE, outputs=("out/**",)), 1),
+        ],
+    )
+    async def test_a_box_is_visited_for_outputs_only_where_there_may_be_some(
+        self,
+        manager: WorkspaceManager,
+        skill: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        request_: RunRequest,
+        visits: int,
+    ) -> None:
+        collect, collected = FakeSandbox.collect, list[tuple[object, ...]]()
+
+        async def seen(self: FakeSandbox, *given: object) -> Collection:
+            collected.append(given)
+            return await collect(self, *given)  # type: ignore[arg-type]  # handed on
+
+        monkeypatch.setattr(FakeSandbox, "collect", seen)
+        result = await manager.run(skill, request_, tenant="t")
+        assert len(collected) == visits
+        assert (len(result.files), result.skipped) == (int(request_.stdin is not None), {})
 
     async def test_a_failed_program_is_a_result_with_its_outputs(
         self, engine: Engine, store: SkillStore, skill: Path
