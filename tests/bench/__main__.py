@@ -23,6 +23,7 @@ from tests.bench import (
     handlers,
     idle,
     peers,
+    pooled,
     single_use,
     skill_tests,
     warm,
@@ -42,7 +43,8 @@ SKILLS = 30
 
 PARTS: Mapping[str, Callable[[Bench], Awaitable[list[Row]]]] = {
     "warm runs": warm.rows,
-    "runs, cold starts, collection": Bench.rows,
+    "pooled runs": pooled.rows,
+    "cold starts, collection": Bench.rows,
     "Python and Node programs": handlers.rows,
     "peers": peers.rows,
     "single use": single_use.rows,
@@ -58,6 +60,7 @@ async def measure(folder: Path) -> list[Row]:
     async with Bench.opened(folder) as bench:
         for name, part in PARTS.items():
             tell(name)
+            await bench.rested()
             rows += await part(bench)
     return rows
 

@@ -19,7 +19,7 @@ BARS = WIDTH - LABELS - 90
 
 def as_svg(rows: Sequence[Row]) -> str:
     """Returns a picture of the medians in milliseconds; the lighter part of a bar reaches to the 95th percentile."""
-    timed = [row for row in rows if row.unit == "ms"]
+    timed = [row for row in rows if row.unit == "ms" and not row.missing]
     low = math.floor(math.log10(min((row.p50 for row in timed), default=1)))
     high = math.ceil(math.log10(max((row.p95 for row in timed), default=10)))
     height = LINE * (len(timed) + 1)

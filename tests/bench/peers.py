@@ -56,8 +56,10 @@ async def rows(bench: Bench) -> list[Row]:
         async with manager.session(tenant=TENANT) as session:
             staged = await session.stage(bench.skill)
             for _ in range(ROUNDS):
+                await asyncio.sleep(
+                    REST_SECONDS
+                )  # their `docker exec` has ended, and Docker cleans up behind it
                 ours.append(await timed_async(lambda: session.run(staged, PRINT)))
-                await asyncio.sleep(REST_SECONDS)
                 theirs.append(await asyncio.to_thread(timed, lambda: _print(pool)))
         once = [await asyncio.to_thread(timed, lambda: _run(client)) for _ in range(ROUNDS)]
     own, peer = (

@@ -18,9 +18,8 @@ RECORDED: Mapping[str, float] = MappingProxyType(
     {
         "warm by socket ÷ host": 2.57,
         "warm by attach ÷ host": 2.80,
-        "docker exec ÷ warm by socket": 31,
-        "docker run --rm ÷ warm by socket": 85,
-        "docker exec ÷ warm": 19.7,
+        "docker exec ÷ warm by socket": 37,
+        "docker run --rm ÷ warm by socket": 145,
         "time of many files ÷ get_archive": 0.39,
         "tool ÷ bare": 1.33,
         "server - library in ms": 10.8,

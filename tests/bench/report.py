@@ -36,12 +36,13 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One thing measured: its samples in a unit, and the bounds on it."""
+    """One thing measured: its samples in a unit, and the bounds on it; or why there are none on this machine."""
 
     name: str
     samples: tuple[float, ...]
     unit: str = "ms"
     bounds: tuple[Bound, ...] = ()
+    missing: str = ""
 
     @property
     def p50(self) -> float:
@@ -52,6 +53,8 @@ class Row:
         return sorted(self.samples)[min(len(self.samples) - 1, int(len(self.samples) * 0.95))]
 
     def as_dict(self) -> dict[str, object]:
+        if self.missing:
+            return {"name": self.name, "n": 0, "missing": self.missing}
         bounds = [{"text": b.text, "ratio": b.ratio, "limit": b.limit, "held": b.held} for b in self.bounds]
         return {
             "name": self.name,
@@ -99,9 +102,11 @@ def as_markdown(rows: Sequence[Row], facts: dict[str, str]) -> str:
         "| what | p50 | p95 | n | bound |",
         "|---|---:|---:|---:|---|",
     ]
-    for row in rows:
-        bounds = "; ".join(f"{'held' if b.held else 'MISSED'}: {b.told}" for b in row.bounds)
-        lines.append(
-            f"| {row.name} | {row.p50:.2f} {row.unit} | {row.p95:.2f} {row.unit} | {len(row.samples)} | {bounds} |"
-        )
-    return "\n".join(lines) + "\n"
+    return "\n".join((*lines, *map(_line, rows))) + "\n"
+
+
+def _line(row: Row) -> str:
+    if row.missing:
+        return f"| {row.name} | - | - | 0 | not measured: {row.missing} |"
+    bounds = "; ".join(f"{'held' if b.held else 'MISSED'}: {b.told}" for b in row.bounds)
+    return f"| {row.name} | {row.p50:.2f} {row.unit} | {row.p95:.2f} {row.unit} | {len(row.samples)} | {bounds} |"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import sys
 import tempfile
 import threading
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 ROUNDS = 40
 """Samples of a row: above the 30 that a p95 needs to mean anything."""
 
-REST_SECONDS = 0.05
+REST_SECONDS = 0.1
 """After the daemon was busy: it goes on cleaning up for a moment after it has answered."""
 
 BIG = 64 * MIB
@@ -76,19 +75,9 @@ class Bench:
         return [row async for row in self._rows()]
 
     async def _rows(self) -> AsyncIterator[Row]:
-        host, warm, exec_row = await self.host_warm_and_exec()
-        docker_run = await self.docker_run()
         raw, cold = await self.raw_and_cold()
-        warm = replace(
-            warm,
-            bounds=(
-                Bound("warm ÷ host", warm.p50 / host.p50, 4.0, at_most=True),
-                Bound("docker exec ÷ warm", exec_row.p50 / warm.p50, 20.0, at_most=False),
-            ),
-        )
-        cold = replace(cold, bounds=(Bound("cold ÷ raw", cold.p50 / raw.p50, 1.3, at_most=True),))
-        for row in (host, warm, exec_row, docker_run, raw, cold):
-            yield row
+        yield raw
+        yield replace(cold, bounds=(Bound("cold ÷ raw", cold.p50 / raw.p50, 1.3, at_most=True),))
         archive, collect = await self.archive_and_collect()
         yield archive
         ratio = collect.p50 / archive.p50
@@ -102,27 +91,6 @@ class Bench:
             bound = Bound("growth in MiB", grown, 32.0, at_most=True)
             yield Row(f"host memory for 1 GiB of output, {name}", (grown,), "MiB", (bound,))
 
-    async def host_warm_and_exec(self) -> tuple[Row, Row, Row]:
-        """`true` as a process of the host, in a pooled single-use run through the manager, and by `docker exec` in
-        a container that runs already; in turns, each when the pool has come to rest."""
-        manager = WorkspaceManager(self.pool, self.store, spec=SPEC)
-        host: list[float] = []
-        warm: list[float] = []
-        execs: list[float] = []
-        with self.container() as name:
-            for _ in range(ROUNDS):
-                await self.pool.settled()
-                await asyncio.sleep(REST_SECONDS)
-                host.append(timed(lambda: subprocess.run(["true"], check=True)))
-                execs.append(await asyncio.to_thread(timed, lambda: self.execute(name)))
-                await asyncio.sleep(REST_SECONDS)
-                warm.append(await self._run(manager))
-        return (
-            Row("host: subprocess.run(['true'])", tuple(host)),
-            Row("warm: pooled run of true", tuple(warm)),
-            Row("docker exec of true", tuple(execs)),
-        )
-
     async def raw_and_cold(self) -> tuple[Row, Row]:
         """Docker's own cost of the same container, and a run without a pool, in turns."""
         await self.pool.filled()
@@ -131,13 +99,8 @@ class Bench:
         manager = WorkspaceManager(self.engine, self.store, spec=SPEC)
         for _ in range(ROUNDS):
             raw.append(await asyncio.to_thread(timed, self._raw_container))
-            cold.append(await self._run(manager))
+            cold.append(await self.run(manager))
         return Row("Docker: create, start, kill, remove", tuple(raw)), Row("cold: run of true", tuple(cold))
-
-    async def docker_run(self) -> Row:
-        """`docker run --rm` of `true`, as its CLI does it: create, start, wait, remove."""
-        samples = [await asyncio.to_thread(timed, self.run_rm) for _ in range(ROUNDS)]
-        return Row("docker run --rm of true", tuple(samples))
 
     async def archive_and_collect(self) -> tuple[Row, Row]:
         """64 MiB out of a volume by Docker's archive, and out of a workspace by a collection."""
@@ -205,7 +168,8 @@ class Bench:
         assert seen == (FLOOD if live else 0)
         return max(0.0, max(highest) - before)
 
-    async def _run(self, manager: WorkspaceManager) -> float:
+    async def run(self, manager: WorkspaceManager) -> float:
+        """Returns the milliseconds of a run of `true` in a box of its own."""
         result: list[Any] = []
 
         async def once() -> None:
@@ -215,12 +179,23 @@ class Bench:
         assert result[0].outcome.ok
         return milliseconds
 
-    def _body(self) -> dict[str, Any]:
-        options = DockerOptions(instance="bench", seccomp=seccomp_profile(), skills_dir=self.store.mount_dir)
-        ref = image.resolve(self.client, None, "slim")
+    async def rested(self) -> None:
+        """Returns once the pool has its boxes, and Docker has cleaned up behind what it did last."""
+        await self.pool.settled()
+        await asyncio.sleep(REST_SECONDS)
+
+    @property
+    def image(self) -> str:
+        """The runner's image."""
+        return image.resolve(self.client, None, "slim").id
+
+    def _body(self, runtime: str | None = None) -> dict[str, Any]:
+        options = DockerOptions(
+            instance="bench", seccomp=seccomp_profile(), skills_dir=self.store.mount_dir, runtime=runtime
+        )
         return create_body(
             SPEC,
-            image_id=ref.id,
+            image_id=self.image,
             uid=image.UID_FIRST,
             options=options,
             now=time.time(),
@@ -236,9 +211,9 @@ class Bench:
         self.client.kill(name)
         self.client.remove_container(name, force=True)
 
-    def sleeping_container(self, client: docker.APIClient) -> None:
+    def sleeping_container(self, client: docker.APIClient, runtime: str) -> None:
         """Makes, starts, kills and removes a container like a box's in which nothing but `sleep` runs."""
-        body = self._body() | {"Entrypoint": ["sleep", "600"]}
+        body = self._body(runtime) | {"Entrypoint": ["sleep", "600"]}
         body["HostConfig"] = body["HostConfig"] | {"AutoRemove": False}
         name = client.create_container_from_config(body)["Id"]  # type: ignore[no-untyped-call]
         client.start(name)
@@ -260,13 +235,13 @@ class Bench:
             self.client.remove_container(name, force=True, v=True)
 
     def execute(self, name: str, command: str = "true") -> None:
-        """Runs a command by `docker exec`."""
+        """Runs a command in a container, by docker-py."""
         started = self.client.exec_create(name, ["sh", "-c", command] if " " in command else [command])["Id"]
         self.client.exec_start(started)
         assert self.client.exec_inspect(started)["ExitCode"] == 0
 
     def run_rm(self) -> None:
-        """Makes, starts, awaits and removes a container of `true`."""
+        """Makes, starts, awaits and removes a container of `true`, by docker-py."""
         body = self._body() | {"Entrypoint": ["true"], "OpenStdin": False, "StdinOnce": False}
         body["HostConfig"] = body["HostConfig"] | {"AutoRemove": False}
         name = self.client.create_container_from_config(body)["Id"]  # type: ignore[no-untyped-call]

@@ -7,11 +7,12 @@ import subprocess
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from sandbox_skills.engines.docker import DockerEngine, DockerEngineOptions
 from sandbox_skills.workspace.manager import Argv, RunRequest, WorkspaceManager
+from tests.bench import docker_cli
 from tests.bench.report import Bound, Row
 from tests.bench.scenarios import SPEC, TENANT, TRUE, Bench, alone, timed, timed_async
 from tests.docker_host import connection
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
 Channel = Literal["socket", "attach"]
 CHANNELS: tuple[Channel, ...] = ("socket", "attach")
 
-ROUNDS = 200
-"""Samples of what takes a millisecond: the median is then known to a few per cent."""
-
 SLOW_ROUNDS = 30
 """Samples of what takes tens of milliseconds."""
+
+TOGETHER = 7
+"""Samples of what takes some milliseconds, for each of those: the median is then known to a few per cent."""
 
 REQUESTS = {
     "true, out/* asked for and nothing there": replace(TRUE, outputs=("out/*",)),
@@ -76,36 +77,71 @@ class Warm:
 
 
 async def rows(bench: Bench) -> list[Row]:
-    """Measures the runs and what they are compared with, in turns, while no box is being started."""
-    await bench.pool.settled()
+    """Measures `true` each way in turns, and the other programs; runs only when Docker has come to rest."""
+    commands, runs = Commands(), Runs()
     async with AsyncExitStack() as stack:
         warm = Warm(bench)
         await warm.open(stack)
         container = stack.enter_context(bench.container())
-        host, own, runs = await _true(warm)
-        execs = [await asyncio.to_thread(timed, lambda: bench.execute(container)) for _ in range(SLOW_ROUNDS)]
-        removed = [await asyncio.to_thread(timed, bench.run_rm) for _ in range(SLOW_ROUNDS)]
+        for _ in range(SLOW_ROUNDS):
+            await asyncio.to_thread(commands.take, bench, container)
+            await bench.rested()
+            await runs.take(warm)
         others = [row for name in REQUESTS for row in await _of(warm, name)]
-    return [own, *_compared(host, runs, Row("", tuple(execs)), Row("", tuple(removed))), *others]
+    return [*_compared(runs, commands), *others]
 
 
-async def _true(warm: Warm) -> tuple[Row, Row, dict[Channel, Row]]:
-    host: list[float] = []
-    own: list[float] = []
-    runs: dict[Channel, list[float]] = {channel: [] for channel in CHANNELS}
-    for _ in range(ROUNDS):
-        for channel in CHANNELS:
-            host.append(timed(lambda: subprocess.run(["true"], check=True)))
-            runs[channel].append(await warm.run(channel, TRUE))
-        own.append(await timed_async(_by_asyncio))
-    return (
-        Row("host: subprocess.run(['true']), beside the next", tuple(host)),
-        Row("host: true by asyncio, which is what an asynchronous program has, output captured", tuple(own)),
-        {
-            channel: Row(f"warm: true in a session, by {channel}", tuple(samples))
-            for channel, samples in runs.items()
-        },
-    )
+@dataclass(slots=True)
+class Commands:
+    """`true` by Docker: as a user types it, and by the calls of docker-py for each."""
+
+    execs: list[float | None] = field(default_factory=list[float | None])
+    runs: list[float | None] = field(default_factory=list[float | None])
+    called: list[float] = field(default_factory=list[float])
+    made: list[float] = field(default_factory=list[float])
+
+    def take(self, bench: Bench, container: str) -> None:
+        """Takes a sample of each."""
+        self.execs.append(docker_cli.exec_true(container))
+        self.called.append(timed(lambda: bench.execute(container)))
+        self.runs.append(docker_cli.run_true(bench.image))
+        self.made.append(timed(bench.run_rm))
+
+    def rows(self) -> tuple[Row, Row, Row, Row]:
+        return (
+            docker_cli.row("docker exec: true in a container that runs", self.execs),
+            docker_cli.row("docker run --rm: true in a container of its own", self.runs),
+            Row("docker-py: exec of true", tuple(self.called)),
+            Row("docker-py: create, start, wait, remove of true", tuple(self.made)),
+        )
+
+
+@dataclass(slots=True)
+class Runs:
+    """`true` by the host and in a session."""
+
+    host: list[float] = field(default_factory=list[float])
+    own: list[float] = field(default_factory=list[float])
+    warm: dict[Channel, list[float]] = field(default_factory=lambda: {channel: [] for channel in CHANNELS})
+
+    async def take(self, warm: Warm) -> None:
+        """Takes some samples of each, one after the other."""
+        for _ in range(TOGETHER):
+            for channel in CHANNELS:
+                self.host.append(timed(lambda: subprocess.run(["true"], check=True)))
+                self.warm[channel].append(await warm.run(channel, TRUE))
+            self.own.append(await timed_async(_by_asyncio))
+
+    def rows(self) -> tuple[Row, Row, Row, Row]:
+        return (
+            Row(
+                "host: true by asyncio, which is what an asynchronous program has, output captured",
+                tuple(self.own),
+            ),
+            Row("host: subprocess.run(['true']), beside the next", tuple(self.host)),
+            Row("warm: true in a session, by socket", tuple(self.warm["socket"])),
+            Row("warm: true in a session, by attach", tuple(self.warm["attach"])),
+        )
 
 
 async def _by_asyncio() -> None:
@@ -122,15 +158,19 @@ async def _of(warm: Warm, what: str) -> list[Row]:
     return [Row(f"warm: {what}, in a session, by {name}", tuple(found)) for name, found in samples.items()]
 
 
-def _compared(host: Row, runs: dict[Channel, Row], execs: Row, removed: Row) -> list[Row]:
-    socket, attach = runs["socket"], runs["attach"]
-    bounds = (
-        Bound("warm by socket ÷ host", socket.p50 / host.p50, 1.5, at_most=True),
-        Bound("docker exec ÷ warm by socket", execs.p50 / socket.p50, 40, at_most=False),
-        Bound("docker run --rm ÷ warm by socket", removed.p50 / socket.p50, 150, at_most=False),
-    )
+def _compared(runs: Runs, commands: Commands) -> list[Row]:
+    own, host, socket, attach = runs.rows()
+    bounds = [Bound("warm by socket ÷ host", socket.p50 / host.p50, 1.5, at_most=True)]
+    execs, removed, *called = commands.rows()
+    for text, command, least in (
+        ("docker exec ÷ warm by socket", execs, 40),
+        ("docker run --rm ÷ warm by socket", removed, 150),
+    ):
+        if command.samples:
+            bounds.append(Bound(text, command.p50 / socket.p50, least, at_most=False))
     bound = Bound("warm by attach ÷ host", attach.p50 / host.p50, 2.5, at_most=True)
-    return [host, replace(socket, bounds=bounds), replace(attach, bounds=(bound,))]
+    by_channel = replace(socket, bounds=tuple(bounds)), replace(attach, bounds=(bound,))
+    return [own, host, *by_channel, execs, removed, *called]
 
 
 if __name__ == "__main__":
