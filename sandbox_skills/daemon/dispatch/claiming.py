@@ -16,8 +16,8 @@ from sandbox_skills.daemon.access.limits import tenant_limits
 from sandbox_skills.daemon.dispatch.fairness import TenantQueue, Waiting, choose
 from sandbox_skills.daemon.errors import TenantInvalidError
 from sandbox_skills.daemon.truth.prepared import Prepared
-from sandbox_skills.daemon.truth.run import STARTED, NewEvent, RunState
-from sandbox_skills.daemon.truth.runs import Standing, run_of, step
+from sandbox_skills.daemon.truth.run import RunState
+from sandbox_skills.daemon.truth.runs import Holder, Standing, run_of, step
 from sandbox_skills.daemon.truth.tables import NODE, RUN, SESSION, TENANT
 
 if TYPE_CHECKING:
@@ -53,9 +53,14 @@ def claim(
     if not chosen:
         return ()
     turns = {tenant_id: place for place, (tenant_id, _) in enumerate(chosen, (standing.turn or 0) + 1)}
-    _TURN.run_all(connection, [{"tenant": tenant_id, "place": turns[tenant_id]} for tenant_id in turns])
+    take_turns(connection, turns)
     started = (_start(connection, run_id, node, options, now=now) for _, run_id in chosen)
     return [run for run in started if run is not None]
+
+
+def take_turns(connection: Connection, turns: Mapping[str, int]) -> None:
+    """Says of tenants that they were served, each at its place: the highest was served last."""
+    _TURN.run_all(connection, [{"tenant": tenant_id, "place": place} for tenant_id, place in turns.items()])
 
 
 def something_waits(connection: Connection) -> bool:
@@ -82,13 +87,14 @@ _TURN = Prepared(update(TENANT).where(TENANT.c.id == bindparam("tenant")).values
 def _start(
     connection: Connection, run_id: str, node: Node, options: QueueOptions, *, now: float
 ) -> Run | None:
+    holder = Holder(node.id, now + options.lease_seconds)
     changes = {
         "state": RunState.RUNNING,
-        "node": node.id,
+        "node": holder.node,
         "started_at": now,
-        "lease_until": now + options.lease_seconds,
+        "lease_until": holder.lease_until,
     }
-    events = [NewEvent(STARTED, {"node": node.id})]
+    events = [holder.began()]
     row = step(connection, run_id, Standing(RunState.QUEUED), changes, events=events, now=now, whole=True)
     return None if row is None else run_of(row)
 

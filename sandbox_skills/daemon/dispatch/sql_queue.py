@@ -292,9 +292,11 @@ def _submit(
     connection: Connection, new: NewRun, offer: Offer | None, options: QueueOptions, *, now: float
 ) -> Written:
     """Queues a run, and claims for a node that offers to take one: that run, if it is its turn."""
-    answer = submit(connection, new, options, now=now)
+    answer = submit(connection, new, options, node=None if offer is None else offer.node, now=now)
     if offer is None or isinstance(answer, QueueFull) or answer.replayed:
         return answer, ()
+    if answer.run.state is RunState.RUNNING:
+        return answer, (answer.run,)
     return answer, claim(connection, offer.node, options, slots=offer.slots, now=now)
 
 

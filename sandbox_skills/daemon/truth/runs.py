@@ -18,6 +18,7 @@ from sandbox_skills.daemon.truth.prepared import Prepared
 from sandbox_skills.daemon.truth.run import (
     FINISHED,
     QUEUED,
+    STARTED,
     NewEvent,
     NewRun,
     Run,
@@ -64,32 +65,45 @@ def run_of(row: RunRow | Row[Any]) -> Run:
     )
 
 
-def new_run(run_id: str, new: NewRun, *, now: float) -> Run:
-    """Returns a run that begins to wait; its first event is written with it. Pure."""
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The node that works on a run, and until when it is believed to if it says nothing more."""
+
+    node: str
+    lease_until: float
+
+    def began(self) -> NewEvent:
+        """Returns the event that tells of it."""
+        return NewEvent(STARTED, {"node": self.node})
+
+
+def new_run(run_id: str, new: NewRun, *, now: float, holder: Holder | None = None) -> Run:
+    """Returns a run that begins to wait, or that a node has at once; its events are written with it. Pure."""
+    waits = holder is None
     return Run(
         id=run_id,
         tenant_id=new.tenant_id,
         kind=new.kind,
         session_id=new.session_id,
         skill=new.skill,
-        state=RunState.QUEUED,
+        state=RunState.QUEUED if waits else RunState.RUNNING,
         request=dict(new.request),
         needs=new.needs,
-        attempt=0,
-        node=None,
+        attempt=0 if waits else 1,
+        node=None if holder is None else holder.node,
         outcome=None,
         limits_hit=(),
         result=None,
         created_at=now,
-        started_at=None,
+        started_at=None if waits else now,
         finished_at=None,
         cancel_requested_at=None,
-        event_last=1,
+        event_last=1 if waits else 2,
     )
 
 
-def row_values(run: Run) -> dict[str, Any]:
-    """Returns the columns of a run that nobody has begun. Pure."""
+def row_values(run: Run, *, lease_until: float | None = None, event_bytes: int = 0) -> dict[str, Any]:
+    """Returns the columns of a run that has not ended. Pure."""
     return {
         "id": run.id,
         "tenant_id": run.tenant_id,
@@ -103,15 +117,17 @@ def row_values(run: Run) -> dict[str, Any]:
         "request": run.request,
         "needs": " ".join(sorted(run.needs)),
         "attempt": run.attempt,
+        "node": run.node,
+        "lease_until": lease_until,
         "limits_hit": list(run.limits_hit),
         "created_at": run.created_at,
+        "started_at": run.started_at,
         "event_first": 1,
         "event_last": run.event_last,
-        "event_bytes": _EMPTY_BYTES,
+        "event_bytes": event_bytes,
     }
 
 
-_EMPTY_BYTES = len(json.dumps({}))
 _NEW_COLUMNS = row_values(new_run("", NewRun("", {}), now=0.0)).keys()
 
 
@@ -148,7 +164,7 @@ def step(
 
     Returns its row then, of which only the COUNTERS unless it is to be `whole`, else None.
     """
-    sizes = [len(json.dumps(event.data)) for event in events]
+    sizes = _sizes(events)
     parameters = {
         "for_run": run_id,
         "in_state": standing.state,
@@ -186,16 +202,25 @@ def _step(names: tuple[str, ...], *, fenced: bool, whole: bool) -> Prepared:
     return Prepared(update(RUN).where(*where).values(counted | changed).returning(*returned))
 
 
-def begin(connection: Connection, run_id: str, new: NewRun, *, now: float) -> Run:
-    """Adds a run that begins to wait, with its first event."""
-    run = new_run(run_id, new, now=now)
-    _ADD_RUN.run(connection, row_values(run))
-    _add_events(connection, run_id, 1, [NewEvent(QUEUED)], [_EMPTY_BYTES], now)
+def begin(
+    connection: Connection, run_id: str, new: NewRun, *, now: float, holder: Holder | None = None
+) -> Run:
+    """Adds a run that begins to wait, with its first event; or one that a node has at once, with its second, too."""
+    run = new_run(run_id, new, now=now, holder=holder)
+    events = [NewEvent(QUEUED)] if holder is None else [NewEvent(QUEUED), holder.began()]
+    sizes = _sizes(events)
+    until = None if holder is None else holder.lease_until
+    _ADD_RUN.run(connection, row_values(run, lease_until=until, event_bytes=sum(sizes)))
+    _add_events(connection, run_id, 1, events, sizes, now)
     return run
 
 
 _ADD_RUN = Prepared(insert(RUN).values({name: bindparam(name) for name in _NEW_COLUMNS}))
 _ADD_EVENT = Prepared(insert(EVENT).values({column.name: bindparam(column.name) for column in EVENT.c}))
+
+
+def _sizes(events: Sequence[NewEvent]) -> Sequence[int]:
+    return [len(json.dumps(event.data)) for event in events]
 
 
 def _add_events(
