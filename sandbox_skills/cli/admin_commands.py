@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sandbox_skills.cli.options import JsonOption, options_of, takes_global_options
+from sandbox_skills.cli.options import JsonOption, options_of
 
 TenantArgument = Annotated[str, typer.Argument(metavar="TENANT", help="A tenant, by its name or id.")]
 
@@ -17,7 +17,6 @@ audit = typer.Typer(help="Check or print what was done on the daemon here.")
 
 
 @tenants.command("create")
-@takes_global_options
 def create_tenant(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Characters of a-z, 0-9 and -, at most 63.")],
@@ -38,7 +37,6 @@ def create_tenant(
 
 
 @tenants.command("list")
-@takes_global_options
 def list_tenants(context: typer.Context, as_json: JsonOption = False) -> int:
     """List the tenants."""
     from sandbox_skills.cli.admin import list_tenants as work
@@ -47,7 +45,6 @@ def list_tenants(context: typer.Context, as_json: JsonOption = False) -> int:
 
 
 @tenants.command("disable")
-@takes_global_options
 def disable_tenant(
     context: typer.Context,
     tenant: TenantArgument,
@@ -61,7 +58,6 @@ def disable_tenant(
 
 
 @keys.command("create")
-@takes_global_options
 def create_key(
     context: typer.Context,
     tenant: TenantArgument,
@@ -87,7 +83,6 @@ def create_key(
 
 
 @keys.command("list")
-@takes_global_options
 def list_keys(
     context: typer.Context,
     tenant: Annotated[
@@ -102,7 +97,6 @@ def list_keys(
 
 
 @keys.command("revoke")
-@takes_global_options
 def revoke_key(
     context: typer.Context,
     key: Annotated[str, typer.Argument(metavar="KEY", help="A key, by its id or by how it starts.")],
@@ -115,7 +109,6 @@ def revoke_key(
 
 
 @audit.command("verify")
-@takes_global_options
 def verify_audit(
     context: typer.Context,
     known: Annotated[
@@ -133,7 +126,6 @@ def verify_audit(
 
 
 @audit.command("export")
-@takes_global_options
 def export_audit(
     context: typer.Context,
     output: Annotated[

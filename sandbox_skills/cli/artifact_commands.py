@@ -13,7 +13,6 @@ from sandbox_skills.cli.options import (
     ReplaceOption,
     ServerOption,
     options_of,
-    takes_global_options,
 )
 
 NameArgument = Annotated[
@@ -25,7 +24,6 @@ artifacts = typer.Typer(help="List, fetch or remove the outputs that were kept."
 
 
 @artifacts.command("list")
-@takes_global_options
 def list_artifacts(
     context: typer.Context,
     prefix: Annotated[str, typer.Argument(metavar="PREFIX", help="How the names start.")] = "",
@@ -40,7 +38,6 @@ def list_artifacts(
 
 
 @artifacts.command("get")
-@takes_global_options
 def get_artifact(
     context: typer.Context,
     name: NameArgument,
@@ -59,7 +56,6 @@ def get_artifact(
 
 
 @artifacts.command("rm")
-@takes_global_options
 def remove_artifact(
     context: typer.Context,
     name: NameArgument,

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sandbox_skills.cli.options import takes_global_options
-
 if TYPE_CHECKING:
     from sandbox_skills.cli.options import GlobalOptions
 
@@ -16,7 +14,6 @@ ci_commands = typer.Typer()
 
 
 @ci_commands.command("inspect")
-@takes_global_options
 def inspect_skill(
     context: typer.Context,
     skill: Annotated[str, typer.Argument(metavar="SKILL", help="A skill, by its folder, name or id.")],
@@ -44,7 +41,6 @@ def inspect_skill(
 
 
 @ci_commands.command("test")
-@takes_global_options
 def run_tests(
     context: typer.Context,
     paths: Annotated[

@@ -18,7 +18,6 @@ from sandbox_skills.cli.options import (
     ServerOption,
     SkillsOption,
     options_of,
-    takes_global_options,
 )
 from sandbox_skills.cli.skill_commands import skills
 from sandbox_skills.cli.tool_commands import tool_commands
@@ -72,7 +71,6 @@ def global_options(
 
 
 @app.command("list")
-@takes_global_options
 def list_skills(
     context: typer.Context,
     every: Annotated[
@@ -88,7 +86,6 @@ def list_skills(
 
 
 @app.command()
-@takes_global_options
 def show(
     context: typer.Context, skill: NameArgument, user: UserOption = False, as_json: JsonOption = False
 ) -> int:
@@ -99,7 +96,6 @@ def show(
 
 
 @app.command()
-@takes_global_options
 def run(
     context: typer.Context,
     skill: NameArgument,
@@ -191,7 +187,6 @@ def run(
 
 
 @image.command()
-@takes_global_options
 def build(
     context: typer.Context,
     target: TargetOption = None,
@@ -209,7 +204,6 @@ def build(
 
 
 @image.command()
-@takes_global_options
 def status(context: typer.Context, target: TargetOption = None, as_json: JsonOption = False) -> int:
     """Say whether the image of sandboxes is there; exit 1 if not."""
     from sandbox_skills.cli.image import status as work
@@ -228,7 +222,6 @@ app.add_typer(ci_commands)
 
 
 @app.command()
-@takes_global_options
 def doctor(
     context: typer.Context,
     strict: Annotated[
@@ -243,7 +236,6 @@ def doctor(
 
 
 @app.command()
-@takes_global_options
 def gc(
     context: typer.Context,
     images: Annotated[bool, typer.Option("--images", help="Remove images of other versions, too.")] = False,
@@ -256,7 +248,6 @@ def gc(
 
 
 @app.command()
-@takes_global_options
 def demo(context: typer.Context, as_json: JsonOption = False) -> int:
     """Run a sample skill, and try two things that must be blocked."""
     from sandbox_skills.cli.demo import demo as work
@@ -265,7 +256,6 @@ def demo(context: typer.Context, as_json: JsonOption = False) -> int:
 
 
 @app.command()
-@takes_global_options
 def validate(
     context: typer.Context,
     paths: Annotated[
@@ -286,7 +276,6 @@ def validate(
 
 
 @app.command()
-@takes_global_options
 def new(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the skill and of its folder.")],
@@ -309,7 +298,6 @@ def new(
 
 
 @app.command()
-@takes_global_options
 def add(
     context: typer.Context,
     source: Annotated[
@@ -331,7 +319,6 @@ def add(
 
 
 @app.command()
-@takes_global_options
 def update(
     context: typer.Context,
     skill: AddedArgument,
@@ -345,7 +332,6 @@ def update(
 
 
 @app.command()
-@takes_global_options
 def remove(context: typer.Context, skill: AddedArgument, as_json: JsonOption = False) -> int:
     """Remove an added skill."""
     from sandbox_skills.cli.sources import remove as work
@@ -354,7 +340,6 @@ def remove(context: typer.Context, skill: AddedArgument, as_json: JsonOption = F
 
 
 @app.command()
-@takes_global_options
 def trust(
     context: typer.Context,
     skill: NameArgument,

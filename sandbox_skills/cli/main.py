@@ -10,10 +10,9 @@ import traceback
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
-import typer.main
-
 from sandbox_skills.cli.commands import app
 from sandbox_skills.cli.exits import OUTPUT_CLOSED, Failure, failure_of
+from sandbox_skills.cli.late_commands import program
 from sandbox_skills.cli.options import GlobalOptions, asks_for_json
 from sandbox_skills.cli.signals import (
     StoppedBySignalError,
@@ -74,9 +73,10 @@ def run_program(arguments: Sequence[str]) -> int:
 
 
 def _dispatch(arguments: Sequence[str], options: GlobalOptions) -> int:
-    command = typer.main.get_command(app)
     try:
-        code = command.main(list(arguments), prog_name="sandbox-skills", standalone_mode=False, obj=options)
+        code = program(app).main(
+            list(arguments), prog_name="sandbox-skills", standalone_mode=False, obj=options
+        )
     except SystemExit as error:
         # The library leaves this way only where it finds its output closed.
         raise OutputClosedError from error

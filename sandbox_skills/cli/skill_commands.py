@@ -14,7 +14,6 @@ from sandbox_skills.cli.options import (
     ReplaceOption,
     ServerOption,
     options_of,
-    takes_global_options,
 )
 
 NameArgument = Annotated[
@@ -26,7 +25,6 @@ skills = typer.Typer(help="Send skills to a daemon; list, fetch or remove its.")
 
 
 @skills.command("upload")
-@takes_global_options
 def upload_skill(
     context: typer.Context,
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A skill's folder, with its SKILL.md.")],
@@ -40,7 +38,6 @@ def upload_skill(
 
 
 @skills.command("list")
-@takes_global_options
 def list_skills(context: typer.Context, server: ServerOption = None, as_json: JsonOption = False) -> int:
     """List the skills that runs there may use."""
     from sandbox_skills.cli.server.skills import list_skills as work
@@ -49,7 +46,6 @@ def list_skills(context: typer.Context, server: ServerOption = None, as_json: Js
 
 
 @skills.command("get")
-@takes_global_options
 def get_skill(
     context: typer.Context,
     name: NameArgument,
@@ -68,7 +64,6 @@ def get_skill(
 
 
 @skills.command("rm")
-@takes_global_options
 def remove_skill(
     context: typer.Context,
     name: NameArgument,

@@ -6,8 +6,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from sandbox_skills.catalog import list_skill_resources, render_skill_line
 from sandbox_skills.catalog.manifest_load import load_manifest
 from sandbox_skills.cli.skill_facts import (
@@ -90,10 +88,12 @@ def show(options: GlobalOptions, name: str, *, user: bool) -> int:
             {**_as_dict(spec), **digest, **_details(spec), **tools, "files": _files(spec), "body": spec.body}
         )
         return 0
+    from rich.text import Text  # noqa: PLC0415  # slow to import, and `list` has no use for it
+
     for label, value in _fields(spec, manifest, digest):
         out.print(Text.assemble((f"{label}: ", "bold"), harmless_line(value)))
     out.print()
-    out.print(Text(harmless(spec.body.strip())))
+    out.print(harmless(spec.body.strip()))
     return 0
 
 

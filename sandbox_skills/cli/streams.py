@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TextIO
 
 STDOUT, STDERR = 1, 2
 
@@ -47,6 +48,15 @@ def release_streams() -> None:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, descriptor)
             os.close(nowhere)
+
+
+def write(text: str, stream: TextIO) -> None:
+    """Writes text at once; raises OutputClosedError where its reader has gone."""
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError as error:
+        raise OutputClosedError from error
 
 
 def within(seconds: float, work: Callable[[], object]) -> bool:

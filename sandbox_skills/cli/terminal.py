@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.text import Text
-
-from sandbox_skills.cli.streams import OutputClosedError
+from sandbox_skills.cli.streams import write
 from sandbox_skills.cli.text import harmless, harmless_json, harmless_line
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from typing import TextIO
 
+    from rich.console import Console
     from rich.status import Status
+    from rich.text import Text
 
     from sandbox_skills.cli.exits import Failure
 
@@ -28,18 +30,43 @@ NOTES = {"fake": "nothing is run", "local": "nothing is isolated"}
 """What is said of an engine that is no sandbox."""
 
 
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        raise OutputClosedError
+class _Stream:
+    """One of the two streams. rich, which takes 30 ms to import, comes with the first text that has a style."""
+
+    def __init__(self, *, stderr: bool) -> None:
+        self._is_stderr = stderr
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether people read it as it comes."""
+        return self._file().isatty()
+
+    @property
+    def width(self) -> int:
+        """How many columns a line has there."""
+        return shutil.get_terminal_size().columns
+
+    @cached_property
+    def console(self) -> Console:
+        """The same stream as rich has it."""
+        from sandbox_skills.cli.console import console  # noqa: PLC0415  # rich
+
+        return console(stderr=self._is_stderr)
+
+    def print(self, text: str | Text = "") -> None:
+        """Writes text and a line end at once, without a change to it; raises OutputClosedError."""
+        # What rich has below a spinner it has to move out of the way.
+        if isinstance(text, str) and "console" not in vars(self):
+            write(text + "\n", self._file())
+        else:
+            self.console.print(text)
+
+    def _file(self) -> TextIO:
+        return sys.stderr if self._is_stderr else sys.stdout
 
 
-def _console(*, stderr: bool) -> Console:
-    # Text is shown as it is: nothing in it is markup, an emoji's name or worth a colour, and lines stay whole.
-    return _Console(stderr=stderr, markup=False, emoji=False, highlight=False, soft_wrap=True)
-
-
-out = _console(stderr=False)
-err = _console(stderr=True)
+out = _Stream(stderr=False)
+err = _Stream(stderr=True)
 
 
 def print_json(value: Any) -> None:  # noqa: ANN401  # whatever json can write
@@ -53,11 +80,7 @@ def print_json_line(value: Any) -> None:  # noqa: ANN401  # as above
 
 
 def _write_json(text: str) -> None:
-    try:
-        sys.stdout.write(harmless_json(text) + "\n")
-        sys.stdout.flush()
-    except BrokenPipeError as error:
-        raise OutputClosedError from error
+    write(harmless_json(text) + "\n", sys.stdout)
 
 
 def print_failure(failure: Failure, *, as_json: bool) -> None:
@@ -68,6 +91,8 @@ def print_failure(failure: Failure, *, as_json: bool) -> None:
     if as_json:
         print_json_line({"error": {"code": failure.code, "message": failure.message, "hint": failure.hint}})
         return
+    from rich.text import Text  # noqa: PLC0415  # slow to import, as all of rich
+
     err.print(Text.assemble(("error: ", "bold red"), harmless(failure.message)))
     if failure.hint:
         err.print(Text.assemble(("hint: ", "bold"), harmless(failure.hint)))
@@ -82,6 +107,8 @@ class Progress:
     def say(self, text: str) -> None:
         """Shows another text, which may be a stranger's."""
         if self._status is not None:
+            from rich.text import Text  # noqa: PLC0415  # likewise, and here by now
+
             self._status.update(Text(harmless_line(text)[:MAX_PROGRESS]))
 
     def stop(self) -> None:
@@ -96,5 +123,5 @@ def working(what: str) -> Generator[Progress]:
     if not err.is_terminal:
         yield Progress(None)
         return
-    with err.status(what) as status:
+    with err.console.status(what) as status:
         yield Progress(status)

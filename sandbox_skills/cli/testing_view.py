@@ -106,7 +106,7 @@ class _BarView(_LineView):
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
-            console=err,
+            console=err.console,
         )
         self._task: TaskID | None = None
 

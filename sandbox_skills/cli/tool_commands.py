@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from sandbox_skills.cli.options import JsonOption, ServerOption, options_of, takes_global_options
+from sandbox_skills.cli.options import JsonOption, ServerOption, options_of
 
 ToolsetOption = Annotated[
     list[str] | None,
@@ -20,7 +20,6 @@ tool_commands = typer.Typer()
 
 
 @tool_commands.command()
-@takes_global_options
 def tools(
     context: typer.Context,
     toolset: ToolsetOption = None,
@@ -41,7 +40,6 @@ def tools(
 
 
 @tool_commands.command()
-@takes_global_options
 def prompt(
     context: typer.Context,
     toolset: ToolsetOption = None,
@@ -57,7 +55,6 @@ def prompt(
 
 
 @tool_commands.command()
-@takes_global_options
 def call(
     context: typer.Context,
     tool: Annotated[str, typer.Argument(metavar="TOOL", help="A tool, as `tools` lists it.")],
@@ -86,7 +83,6 @@ def call(
 
 
 @tool_commands.command()
-@takes_global_options
 def chat(
     context: typer.Context,
     prompt: Annotated[
@@ -134,7 +130,6 @@ def chat(
 
 
 @tool_commands.command()
-@takes_global_options
 def mcp(
     context: typer.Context,
     toolset: ToolsetOption = None,
@@ -156,7 +151,6 @@ def mcp(
 
 
 @tool_commands.command()
-@takes_global_options
 def serve(
     context: typer.Context,
     host: Annotated[

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import typer.main
 import yaml
 
 from sandbox_skills.catalog.scaffold import scaffold
 from sandbox_skills.cli import exits, signals
 from sandbox_skills.cli.commands import app
+from sandbox_skills.cli.late_commands import program
 from sandbox_skills.cli.options import GlobalOptions
 from sandbox_skills.spec import SIGNAL_BASE, STOPPED_CODES
 
@@ -51,7 +51,7 @@ def idle(command: Any) -> Any:  # noqa: ANN401  # typer's own classes are privat
 @pytest.mark.parametrize("line", [line for line in COMMANDS if line.startswith("sandbox-skills ")])
 def test_every_command_line_is_one_that_is_understood(line: str) -> None:
     arguments = shlex.split(line, comments=True)[1:]
-    idle(typer.main.get_command(app)).main(arguments, standalone_mode=False, obj=GlobalOptions())
+    idle(program(app)).main(arguments, standalone_mode=False, obj=GlobalOptions())
 
 
 @pytest.mark.parametrize("line", [line for line in COMMANDS if line.startswith("make ")])
@@ -75,7 +75,7 @@ def test_the_table_of_exit_codes_is_the_one_in_force() -> None:
 
 def test_the_table_of_commands_is_what_the_help_says() -> None:
     told = dict(re.findall(r"^\| `([a-z ]+)` \| ([A-Z][^|]+) \|$", README, re.MULTILINE))
-    assert told == dict(summaries(typer.main.get_command(app)))
+    assert told == dict(summaries(program(app)))
 
 
 def summaries(group: Any, prefix: str = "") -> Iterator[tuple[str, str]]:  # noqa: ANN401  # typer's own classes

@@ -8,10 +8,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import typer.main
 import yaml
 
 from sandbox_skills.cli.commands import app
+from sandbox_skills.cli.late_commands import program
 from sandbox_skills.cli.options import GlobalOptions
 
 ROOT = Path(__file__).parents[3]
@@ -31,7 +31,7 @@ def idle(command: Any) -> Any:  # noqa: ANN401  # typer's own classes are privat
 def understood(line: str) -> None:
     """Fails for a command line that is none of ours."""
     arguments = shlex.split(re.sub(r".*?sandbox-skills['\"]? ", "", line, count=1))
-    idle(typer.main.get_command(app)).main(arguments, standalone_mode=False, obj=GlobalOptions())
+    idle(program(app)).main(arguments, standalone_mode=False, obj=GlobalOptions())
 
 
 def test_the_action_is_a_composite_one_whose_inputs_are_no_commands() -> None:
