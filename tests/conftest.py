@@ -207,23 +207,38 @@ def program(tmp_path: Path, store: SkillStore) -> Program:
     return Program(home=tmp_path, data_dir=store.mount_dir.parent.parent, cwd=tmp_path)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def temporary() -> Iterator[Path]:
+    """Where this run, and every program that it starts, has temporary files: those of others lie elsewhere."""
+    with (
+        tempfile.TemporaryDirectory(prefix="sandbox-skills-tests-") as name,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        Path(name).chmod(0o1777)  # as what it stands for: some programs run as another user
+        patch.setenv("TMPDIR", name)
+        patch.setattr(tempfile, "tempdir", name)
+        yield Path(name)
+
+
 @pytest.fixture(autouse=True)
-def nothing_left(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def nothing_left(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, temporary: Path
+) -> Iterator[None]:
     """After each Docker test everything that a sandbox may hold is as it was before."""
     if request.node.get_closest_marker("docker") is None:
         yield
         return
     client: docker.APIClient = request.getfixturevalue("daemon")
     ours = str(tmp_path_factory.getbasetemp())
-    before = _inventory(client, ours)
+    before = _inventory(client, ours, temporary)
     yield
     deadline = time.monotonic() + LEAK_SECONDS
-    while (left := _inventory(client, ours) - before) and time.monotonic() < deadline:
+    while (left := _inventory(client, ours, temporary) - before) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not left, f"left behind: {sorted(left)}"
 
 
-def _inventory(client: docker.APIClient, ours: str) -> set[str]:
+def _inventory(client: docker.APIClient, ours: str, temporary: Path) -> set[str]:
     """What a sandbox may hold; others may use this daemon, so containers are those on our stores."""
     containers = client.containers(all=True, filters={"label": f"{LABEL_MANAGED}=1"})
     # One that a container still uses is not left behind, and may be a stranger's.
@@ -234,7 +249,7 @@ def _inventory(client: docker.APIClient, ours: str) -> set[str]:
         *(f"volume {row['Name']}" for row in volumes),
         *(f"mount {line.split()[4]}" for line in mounts if ours in line),
         *(f"lease {name}" for name in _own_sockets() if name.startswith("@sandbox-skills-uid-")),
-        *(f"temporary {path}" for path in Path(tempfile.gettempdir()).glob("sandbox-skills-*")),
+        *(f"temporary {path}" for path in temporary.glob("sandbox-skills-*")),
         *(f"unfinished {path}" for path in Path(ours).glob("*/store/temporary/*")),
         *(f"socket {path}" for path in Path(ours).glob("*/sockets/*/*")),
         *(f"socket {path}" for path in Path(ours).glob("*/store/sockets/*/*")),
