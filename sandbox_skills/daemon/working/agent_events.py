@@ -7,7 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from sandbox_skills.daemon.truth.run import NewEvent
-from sandbox_skills.daemon.working.gathering import EVENT_CHARS, MAX_EVENTS, append_until
+from sandbox_skills.daemon.working.gathering import EVENT_CHARS, MAX_EVENTS, Gathering
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,18 +23,17 @@ MAX_WAITING = 1_000
 
 
 class AgentEvents:
-    """Takes the events of a controller by `voice`; `write` appends them, in a task of its own until `end`."""
+    """The events of a controller, which `voice` takes, go into a log while they come, until `end`."""
 
     def __init__(self, append: Append) -> None:
-        self._append = append
         self._waiting: deque[NewEvent] = deque()
         self._arrived = asyncio.Event()
         self._room = asyncio.Event()
-        self._over = asyncio.Event()
+        self._gathering = Gathering(append, arrived=self._arrived.wait, taken=self._taken)
 
     async def voice(self, event: RunEvent) -> None:
         """Takes one event; waits where too many do."""
-        while len(self._waiting) >= MAX_WAITING and not self._over.is_set():
+        while len(self._waiting) >= MAX_WAITING and not self._gathering.over:
             self._room.clear()
             await self._room.wait()
         told = event.as_dict()
@@ -44,19 +43,13 @@ class AgentEvents:
             told["text"] = before.data["text"] + told["text"]
         self._waiting.append(NewEvent(kind, told))
         self._arrived.set()
+        self._gathering.begin()
 
-    async def write(self) -> None:
-        """Appends what comes, until the end. Raises what `append` does."""
-        await append_until(self._over, arrived=self._arrived.wait, taken=self._taken, append=self._append)
-
-    def end(self) -> None:
-        """Says that nothing comes any more; what is not appended by then is `rest`."""
-        self._over.set()
+    async def end(self) -> list[NewEvent]:
+        """Returns what is not in the log yet; raises what `append` did."""
         self._arrived.set()
         self._room.set()
-
-    def rest(self) -> list[NewEvent]:
-        """Returns what is not in the log yet; once `write` has ended."""
+        await self._gathering.end()
         rest = list(self._waiting)
         self._waiting.clear()
         return rest

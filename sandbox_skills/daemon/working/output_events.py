@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import codecs
 from typing import TYPE_CHECKING, Literal
 
 from sandbox_skills.daemon.truth.run import OUTPUT, NewEvent
-from sandbox_skills.daemon.working.gathering import EVENT_CHARS, MAX_EVENTS, append_until
+from sandbox_skills.daemon.working.gathering import EVENT_CHARS, MAX_EVENTS, Gathering
 from sandbox_skills.workspace.live_output import LiveOutput, OutputGap
 
 if TYPE_CHECKING:
@@ -19,30 +18,30 @@ if TYPE_CHECKING:
 
 
 class OutputEvents:
-    """An OutputSink whose text goes into a log, by `write`, which a task of its own runs until `end`.
+    """The text that `voice`, an OutputSink, hears goes into a log while it comes, until `end`.
 
     A program that writes faster than the log takes loses the oldest of what waits, which an event says.
     """
 
     def __init__(self, append: Append) -> None:
-        self.voice = LiveOutput()
-        self._append = append
-        self._over = asyncio.Event()
+        self._live = LiveOutput()
+        self._gathering = Gathering(append, arrived=self._live.arrived, taken=self._taken)
         self._texts: dict[StreamName, codecs.IncrementalDecoder] = {
             name: codecs.getincrementaldecoder("utf-8")("replace") for name in ("stdout", "stderr")
         }
 
-    async def write(self) -> None:
-        """Appends what comes, until the end. Raises what `append` does."""
-        await append_until(self._over, arrived=self.voice.arrived, taken=self._taken, append=self._append)
+    def voice(self, stream: StreamName, data: bytes, /) -> None:
+        """Takes what a program writes."""
+        self._live(stream, data)
+        self._gathering.begin()
 
-    def end(self) -> None:
-        """Says that nothing comes any more; what is not appended by then is `rest`."""
-        self._over.set()
-        self.voice.close()
+    async def end(self) -> list[NewEvent]:
+        """Returns what is not in the log yet, the ends of cut characters included; raises what `append` did."""
+        self._live.close()
+        await self._gathering.end()
+        return self._rest()
 
-    def rest(self) -> list[NewEvent]:
-        """Returns what is not in the log yet, the ends of cut characters included; once `write` has ended."""
+    def _rest(self) -> list[NewEvent]:
         events: list[NewEvent] = []
         while more := self._taken():
             events += more
@@ -56,7 +55,7 @@ class OutputEvents:
         events: list[NewEvent] = []
         texts: list[str] = []
         stream: StreamName | None = None
-        while len(events) < MAX_EVENTS and (piece := self.voice.take()) is not None:
+        while len(events) < MAX_EVENTS and (piece := self._live.take()) is not None:
             new = None if isinstance(piece, OutputGap) else piece.stream
             if new != stream:
                 events += _split(stream, texts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from sandbox_skills.daemon.errors import DatabaseError, LeaseLostError
@@ -40,18 +41,27 @@ RENEWALS = 3
 
 
 class Journal(Protocol[V_co]):
-    """Writes into a run's log what its work tells by `voice`; `write` runs in a task of its own until `end`."""
+    """Writes into a run's log what its work tells by `voice`, until `end`."""
 
     @property
     def voice(self) -> V_co: ...
 
-    async def write(self) -> None: ...
-
-    def end(self) -> None: ...
-
-    def rest(self) -> list[NewEvent]:
-        """Returns what is not in the log yet."""
+    async def end(self) -> list[NewEvent]:
+        """Returns what is not in the log yet; raises what writing it did."""
         ...
+
+
+@dataclass(slots=True)
+class _Going:
+    """A run under way. Once it is `over` its end is being written down, which nothing cancels."""
+
+    lease: Lease
+    task: asyncio.Task[None]
+    over: bool = False
+
+    def cancel(self) -> None:
+        if not self.over:
+            self.task.cancel()
 
 
 class Worker(Generic[V]):
@@ -81,7 +91,7 @@ class Worker(Generic[V]):
         self._lease_seconds = lease_seconds
         self._on_end = on_end
         self._drained = drained
-        self._going: dict[str, tuple[Lease, asyncio.Task[None]]] = {}
+        self._going: dict[str, _Going] = {}
         self._cancelled: set[str] = set()
         self._ending: frozenset[str] = frozenset()
         self._changed = asyncio.Event()
@@ -103,7 +113,7 @@ class Worker(Generic[V]):
         """Takes no more, lets those under way end within that time, cancels the rest, and waits until all are over."""
         self.draining = True
         await self._nodes.drain(self._node.id)
-        if tasks := [task for _, task in self._going.values()]:
+        if tasks := [going.task for going in self._going.values()]:
             await asyncio.wait(tasks, timeout=seconds)
         await self.aclose()
 
@@ -117,7 +127,7 @@ class Worker(Generic[V]):
             await asyncio.sleep(0)
         await finish(_gone(self._tasks))
         self._ending = frozenset(self._going.keys() - self._cancelled)
-        await finish(_gone([task for _, task in self._going.values()], again=None))
+        await finish(_ended(list(self._going.values())))
         await self._nodes.leave(self._node.id)
 
     async def _always(self, loop: Callable[[], Awaitable[None]]) -> None:
@@ -135,35 +145,35 @@ class Worker(Generic[V]):
             await self._changed.wait()
         for lease in await self._queue.claim(self._node, slots=free, wait_seconds=CLAIM_SECONDS):
             task = asyncio.create_task(self._do(lease), name=f"run {lease.run.id}")
-            self._going[lease.run.id] = (lease, task)
+            self._going[lease.run.id] = _Going(lease, task)
 
     async def _cancel(self) -> None:
         known = frozenset(self._cancelled)
         for run_id in await self._queue.cancels(self._node.id, known=known, wait_seconds=CLAIM_SECONDS):
             self._cancelled.add(run_id)
             if going := self._going.get(run_id):
-                going[1].cancel()
+                going.cancel()
 
     async def _renew(self) -> None:
         await asyncio.sleep(self._lease_seconds / RENEWALS)
         await self._nodes.heartbeat(self._node)
-        for lease, task in list(self._going.values()):
+        for going in list(self._going.values()):
             try:
-                await lease.renew()
+                await going.lease.renew()
             except LeaseLostError:
-                task.cancel()
+                going.cancel()
 
     async def _do(self, lease: Lease) -> None:
         """Does one run to its end, which is written down whatever that is."""
         run_id = lease.run.id
         journal = self._journal(lease.append)
-        writing = asyncio.create_task(journal.write(), name=f"journal of {run_id}")
         try:
             ended = await self._ended(lease, journal.voice)
         except asyncio.CancelledError:
             ended = self._drained() if run_id in self._ending else cancelled()
+        self._going[run_id].over = True
         try:
-            await finish(self._settle(lease, ended, journal, writing))
+            await self._settle(lease, ended, journal)
         finally:
             self._going.pop(run_id, None)
             self._cancelled.discard(run_id)
@@ -175,22 +185,26 @@ class Worker(Generic[V]):
         except Exception as error:  # noqa: BLE001  # the run's record says what it was
             return failed(error)
 
-    async def _settle(
-        self, lease: Lease, ended: Finished, journal: Journal[V], writing: asyncio.Task[None]
-    ) -> None:
-        journal.end()
+    async def _settle(self, lease: Lease, ended: Finished, journal: Journal[V]) -> None:
         try:
-            await writing
-            self._on_end(await lease.complete(ended, events=journal.rest()))
+            self._on_end(await lease.complete(ended, events=await journal.end()))
         except LeaseLostError:
             logger.warning("run %s is another's by now", lease.run.id)
         except DatabaseError as error:
             logger.error("how run %s ended could not be kept: %s", lease.run.id, error.message)  # noqa: TRY400
 
 
-async def _gone(tasks: Sequence[asyncio.Task[None]], *, again: float | None = CANCEL_SECONDS) -> None:
-    """Cancels tasks and waits until they are over; cancels again where libraries have swallowed it, None for once."""
+async def _gone(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Cancels tasks and waits until they are over; cancels again where libraries have swallowed it."""
     while left := [task for task in tasks if not task.done()]:
         for task in left:
             task.cancel()
-        await asyncio.wait(left, timeout=again)
+        await asyncio.wait(left, timeout=CANCEL_SECONDS)
+
+
+async def _ended(runs: Sequence[_Going]) -> None:
+    """Cancels runs, once each, and waits until how they ended is written down."""
+    for going in runs:
+        going.cancel()
+    if runs:
+        await asyncio.wait([going.task for going in runs])
