@@ -2,6 +2,7 @@
 
 from sandbox_skills.policy.decide import AS_USUAL, Decision, Manner, decide, secrets_of
 from sandbox_skills.policy.rules import (
+    NO_CEILINGS,
     Allowed,
     Approval,
     Commands,
@@ -10,10 +11,12 @@ from sandbox_skills.policy.rules import (
     SkillRule,
     TenantPolicy,
     ToolRule,
+    lowest,
 )
 
 __all__ = [
     "AS_USUAL",
+    "NO_CEILINGS",
     "Allowed",
     "Approval",
     "Commands",
@@ -25,5 +28,6 @@ __all__ = [
     "TenantPolicy",
     "ToolRule",
     "decide",
+    "lowest",
     "secrets_of",
 ]

@@ -83,6 +83,20 @@ class RunLimits(_Part):
     stderr_bytes: Size | None = None
 
 
+NO_CEILINGS = RunLimits()
+"""Of whom nobody says anything."""
+
+
+def lowest(*ceilings: RunLimits) -> RunLimits:
+    """Returns for each limit the lowest of those that are given. Pure."""
+    known: dict[str, float] = {}
+    for one in ceilings:
+        if one is not NO_CEILINGS:
+            given = {name: value for name, value in vars(one).items() if value is not None}
+            known |= {name: min(value, known.get(name, value)) for name, value in given.items()}
+    return RunLimits.model_validate(known) if known else NO_CEILINGS
+
+
 class SkillRule(_Part):
     """What one skill may do.
 
@@ -131,20 +145,19 @@ class Policy(_Part):
 
     def rule_of(self, skill: str, *, tenant: str) -> SkillRule:
         """Returns the rule of a skill."""
-        own = self.tenants.get(tenant, TenantPolicy())
-        for rule in (own.skills.get(skill), own.default, self.skills.get(skill)):
-            if rule is not None:
-                return rule
-        return self.default
+        own = self.tenants.get(tenant)
+        mine = [] if own is None else [own.skills.get(skill), own.default]
+        found = (rule for rule in (*mine, self.skills.get(skill)) if rule is not None)
+        return next(found, self.default)
 
     def named_rules(self, skill: str, *, tenant: str) -> tuple[SkillRule, ...]:
         """Returns the rules that name the skill, whose denials hold even where another rule counts."""
-        own = self.tenants.get(tenant, TenantPolicy())
-        found = (self.skills.get(skill), own.skills.get(skill))
+        own = self.tenants.get(tenant)
+        found = (self.skills.get(skill), None if own is None else own.skills.get(skill))
         return tuple(rule for rule in found if rule is not None)
 
     def tool_rules(self, tool: str, *, tenant: str) -> tuple[ToolRule, ...]:
         """Returns the rules of a tool: each of them holds."""
-        own = self.tenants.get(tenant, TenantPolicy())
-        found = (self.tools.get(tool), own.tools.get(tool))
+        own = self.tenants.get(tenant)
+        found = (self.tools.get(tool), None if own is None else own.tools.get(tool))
         return tuple(rule for rule in found if rule is not None)

@@ -12,7 +12,7 @@ from anyio import to_thread
 
 from sandbox_skills.catalog import made_at_run_time
 from sandbox_skills.errors import PolicyError, QuotaError, SessionExpiredError, SessionLostError
-from sandbox_skills.policy import Manner, Policy, decide
+from sandbox_skills.policy import NO_CEILINGS, Manner, Policy, RunLimits, decide, lowest
 from sandbox_skills.workspace.layout import SYSTEM_PATH
 from sandbox_skills.workspace.request import Script, Shell
 
@@ -78,7 +78,7 @@ class SkillRuns:
 
     `secrets` are the values that the operator keeps, by name; a skill gets those that the policy grants it, and only
     where it is trusted; one that is just what `define_tool` wrote needs a pin for that. One that a tenant uploaded may
-    have any name, and gets them where the policy's rule holds for its content alone.
+    have any name, and gets them where the policy's rule holds for its content alone. No run has more than `ceilings`.
     """
 
     skills: OfferedSkills
@@ -86,6 +86,7 @@ class SkillRuns:
     policy: Policy = field(default_factory=Policy)
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     demanded: Demand = _no_demand
+    ceilings: RunLimits = NO_CEILINGS
     _emptied: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]], repr=False)
 
     async def find(self, name: str) -> SkillSpec:
@@ -157,12 +158,20 @@ class SkillRuns:
         made = await to_thread.run_sync(made_at_run_time, Path(spec.dir))
         return replace(spec, accepted=False) if made else spec
 
-    def granted(self, spec: SkillSpec | None, request: RunRequest, *, tenant: str, tool: str) -> RunRequest:
-        """Returns the request with what the policy gives and takes; raises PolicyError. Pure.
+    def granted(
+        self,
+        spec: SkillSpec | None,
+        request: RunRequest,
+        *,
+        tenant: str,
+        tool: str,
+        asked: RunLimits = NO_CEILINGS,
+    ) -> RunRequest:
+        """Returns the request with what the policy gives and takes, and the lowest ceilings; raises PolicyError. Pure.
 
         `spec` is None for a command of no skill. The policy's `env` wins over that of the call, so that a model cannot
         point a skill's service elsewhere. Where its command was judged, the names of programs mean those of the
-        image: a workspace may hold others.
+        image: a workspace may hold others. `asked` are limits that the caller wants to be lower.
         """
         name = "" if spec is None else spec.name
         manner = Manner(tuple(request.env), request.cwd, request.writable_skill)
@@ -178,7 +187,7 @@ class SkillRuns:
             digest=decision.digest,
             env={**request.env, **path, **decision.env},
             grants={**request.grants, **self._secrets(spec, decision)},
-            ceilings=decision.limits,
+            ceilings=lowest(decision.limits, self.ceilings, asked),
         )
 
     def _secrets(self, spec: SkillSpec | None, decision: Decision) -> dict[str, str]:

@@ -6,19 +6,17 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from sandbox_skills.policy import RunLimits
+from sandbox_skills.policy import NO_CEILINGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from sandbox_skills.policy import RunLimits
     from sandbox_skills.recording import Recorded
     from sandbox_skills.spec import CollectLimits, Limits
     from sandbox_skills.workspace.input_plan import AnyInput
     from sandbox_skills.workspace.output_spec import OutputRequest
-
-NO_CEILINGS = RunLimits()
-"""Of whom no policy says anything."""
 
 
 @dataclass(frozen=True, slots=True)

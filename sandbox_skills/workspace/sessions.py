@@ -112,6 +112,11 @@ class SessionManager:
         kept = [one for (owner, _), one in self._kept.items() if owner == tenant and not one.over]
         return tuple(one.info() for one in kept)
 
+    def lives(self, session_id: str, *, tenant: str) -> bool:
+        """Whether a tenant's session of that name lives."""
+        kept = self._kept.get((tenant, session_id))
+        return kept is not None and not kept.over
+
     async def make_room(self, *, tenant: str) -> bool:
         """Lets the session of a tenant expire that has been at rest longest, and keeps its files.
 

@@ -34,7 +34,7 @@ class SandboxCeiling(BaseModel):
 
     wall_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     cpu_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    output_bytes: _Bytes | None = None
+    output_bytes: Annotated[int, Field(ge=1, le=MAX_BYTES)] | None = None
 
 
 class AgentCeiling(BaseModel):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from sandbox_skills.policy import RunLimits
+from sandbox_skills.policy import NO_CEILINGS, RunLimits
 from sandbox_skills.spec import TerminalSize
 from sandbox_skills.workspace.input_refs import InputRef
 from sandbox_skills.workspace.output_spec import OutputRequest, OutputSpec
@@ -126,7 +126,7 @@ class RunOrder(_Part):
     @property
     def ceilings(self) -> RunLimits:
         """The limits that it asks for, which only lower the usual ones."""
-        return RunLimits() if self.limits is None else RunLimits(**self.limits.model_dump())
+        return NO_CEILINGS if self.limits is None else RunLimits(**self.limits.model_dump())
 
     @property
     def talks(self) -> bool:

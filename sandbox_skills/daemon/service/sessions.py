@@ -179,7 +179,7 @@ class SessionService:
             await self._kept.idled(row.id, tenant_id=row.tenant_id, snapshot=row.snapshot)
 
     def _has_box(self, session_id: str, tenant: str) -> bool:
-        return any(info.id == session_id for info in self._manager.sessions(tenant=tenant))
+        return self._manager.lives(session_id, tenant=tenant)
 
     def _as_it_is(self, row: Session) -> Session:
         """Returns a session as idle where its box has gone and nobody has written that down yet."""

@@ -9,7 +9,7 @@ from sandbox_skills.catalog import defined_tools
 from sandbox_skills.daemon.access.limits import tenant_limits
 from sandbox_skills.daemon.access.policies import policy_of
 from sandbox_skills.directories import make_private
-from sandbox_skills.policy import decide
+from sandbox_skills.policy import RunLimits, decide
 from sandbox_skills.toolsets.offered import OfferedSkills
 from sandbox_skills.toolsets.skill_runs import SkillRuns
 from sandbox_skills.toolsets.tool_making import ToolMaking
@@ -23,6 +23,7 @@ from sandbox_skills.wiring.tools import (
 
 if TYPE_CHECKING:
     from sandbox_skills.catalog import SkillSpec
+    from sandbox_skills.daemon.access.limits import SandboxCeiling
     from sandbox_skills.daemon.service.tenant_skills import TenantSkills
     from sandbox_skills.daemon.truth.tenants import Tenant
     from sandbox_skills.toolsets.skill_runs import Demand
@@ -62,6 +63,7 @@ class TenantTools:
             policy=policy,
             secrets=live.secrets,
             demanded=demanded,
+            ceilings=_ceilings(self.limits.sandbox),
         )
         self._live = live
         self._stack = ExitStack()
@@ -96,3 +98,13 @@ class TenantTools:
             defined = self._stack.enter_context(defined_tools(None, temporary=place))
             self._making = ToolMaking(defined, self.offered, tenant=self.tenant.id)
         return self._making
+
+
+def _ceilings(ceiling: SandboxCeiling) -> RunLimits:
+    """Returns what no run of the tenant may have more of."""
+    return RunLimits(
+        wall_seconds=ceiling.wall_seconds,
+        cpu_seconds=ceiling.cpu_seconds,
+        stdout_bytes=ceiling.output_bytes,
+        stderr_bytes=ceiling.output_bytes,
+    )

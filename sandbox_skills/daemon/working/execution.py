@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,8 @@ from sandbox_skills.daemon.access.limits import check_engine
 from sandbox_skills.daemon.service.run_order import RunOrder, run_request
 from sandbox_skills.daemon.working.endings import finished
 from sandbox_skills.engines.cancellation import finish
-from sandbox_skills.policy import RunLimits
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
     from contextlib import AbstractAsyncContextManager
 
     from sandbox_skills.daemon.service.runs import AcceptedRuns
@@ -77,39 +75,42 @@ class SkillExecution:
         """Returns what is run: within the limits of the server, the tenant and the policy; raises PolicyError."""
         request = run_request(order, self.usual)
         check_engine(tools.limits, self.live.settings.engine)  # an admin may have said so while it waited
-        ceiling = tools.limits.sandbox
-        of_tenant = RunLimits(
-            wall_seconds=ceiling.wall_seconds,
-            cpu_seconds=ceiling.cpu_seconds,
-            stdout_bytes=ceiling.output_bytes,
-            stderr_bytes=ceiling.output_bytes,
+        return tools.runs.granted(
+            skill.spec,
+            request,
+            tenant=tools.tenant.id,
+            tool=TOOL,
+            asked=order.ceilings,
         )
-        granted = tools.runs.granted(skill.spec, request, tenant=tools.tenant.id, tool=TOOL)
-        return replace(granted, ceilings=lowest(granted.ceilings, of_tenant, order.ceilings))
 
     async def _run(
         self, run: Run, order: RunOrder, skill: OpenedSkill, request: RunRequest, sink: OutputSink
     ) -> RunResult:
-        tenant = run.tenant_id
-        if run.session_id is None and not order.talks:
-            return await self.live.manager.run(
-                skill.folder, request, tenant=tenant, pin=skill.pin, on_output=sink
-            )
-        async with self._session(run) as session:
-            staged = await session.stage(skill.folder, pin=skill.pin, name=skill.spec.name)
-            if not order.talks:
-                return await session.run(staged, request, on_output=sink)
-            program = await session.start_program(staged, request, tty=order.terminal, sink=sink)
-            return await self._talk(run.id, program)
-
-    @asynccontextmanager
-    async def _session(self, run: Run) -> AsyncGenerator[LiveSession | Session]:
-        """Gives the workspace of a run: one that lasts, or one of its own."""
         if run.session_id is not None:
-            yield await self.sessions.opened(run.session_id, tenant=run.tenant_id)
-            return
-        async with self.live.manager.session(tenant=run.tenant_id, name=run.id) as session:
-            yield session
+            session = await self.sessions.opened(run.session_id, tenant=run.tenant_id)
+            return await self._run_in(session, run, order, skill, request, sink)
+        if not order.talks:
+            return await self.live.manager.run(
+                skill.folder, request, tenant=run.tenant_id, pin=skill.pin, on_output=sink
+            )
+        async with self.live.manager.session(tenant=run.tenant_id, name=run.id) as own:
+            return await self._run_in(own, run, order, skill, request, sink)
+
+    async def _run_in(
+        self,
+        session: LiveSession | Session,
+        run: Run,
+        order: RunOrder,
+        skill: OpenedSkill,
+        request: RunRequest,
+        sink: OutputSink,
+    ) -> RunResult:
+        """Runs in a workspace that lasts, or in one of its own."""
+        staged = await session.stage(skill.folder, pin=skill.pin, name=skill.spec.name)
+        if not order.talks:
+            return await session.run(staged, request, on_output=sink)
+        program = await session.start_program(staged, request, tty=order.terminal, sink=sink)
+        return await self._talk(run.id, program)
 
     async def _talk(self, run_id: str, program: InteractiveProgram[RunResult]) -> RunResult:
         """Lets a program be talked to until it ends; returns what came of it."""
@@ -118,10 +119,3 @@ class SkillExecution:
                 return await program.result()
             finally:
                 await finish(program.kill())
-
-
-def lowest(*ceilings: RunLimits) -> RunLimits:
-    """Returns for each limit the lowest of those that are given. Pure."""
-    given = [vars(one) for one in ceilings]
-    known = {name: [one[name] for one in given if one[name] is not None] for name in RunLimits.model_fields}
-    return RunLimits(**{name: min(values) for name, values in known.items() if values})

@@ -18,7 +18,7 @@ from sandbox_skills.errors import (
     SkillNotFoundError,
     ToolCallError,
 )
-from sandbox_skills.policy import Policy
+from sandbox_skills.policy import Policy, RunLimits
 from sandbox_skills.spec import SandboxSpec
 from sandbox_skills.toolsets.arguments import Arguments, read_arguments, schema_of
 from sandbox_skills.toolsets.base import CallContext, Conversation, ToolCall
@@ -137,6 +137,17 @@ class TestGrants:
             granted = runs.granted(await runs.find("granted"), PRINT_KEY, tenant="t", tool="x")
             assert granted.grants == {"KEY": SECRET}
             assert SECRET not in f"{granted!r}{runs!r}"
+
+
+class TestCeilings:
+    async def test_the_lowest_of_the_policy_s_the_tenant_s_and_the_caller_s_counts(self, root: Path) -> None:
+        rules = {"default": {"limits": {"wall_seconds": 9, "cpu_seconds": 9, "stdout_bytes": 9}}}
+        async with running(root, rules) as policed:
+            runs = replace(policed, ceilings=RunLimits(wall_seconds=5, cpu_seconds=20))
+            asked = RunLimits(wall_seconds=7, stdout_bytes=3)
+            for spec in (None, await runs.find("other")):
+                granted = runs.granted(spec, PRINT_KEY, tenant="t", tool="x", asked=asked)
+                assert granted.ceilings == RunLimits(wall_seconds=5, cpu_seconds=9, stdout_bytes=3)
 
 
 class TestPolicy:

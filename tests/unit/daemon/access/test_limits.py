@@ -25,6 +25,7 @@ def test_its_own_win_one_by_one() -> None:
         ({"concurency": 1}, "concurency"),
         ({"queue": "many"}, "queue"),
         ({"sandbox": {"memory": 1}}, "sandbox.memory"),
+        ({"sandbox": {"output_bytes": 0}}, "sandbox.output_bytes"),
         ({"sandbox": None}, "sandbox"),
         ({"artifact_bytes": -1}, "artifact_bytes"),
         ({"runs_per_minute": None}, "runs_per_minute"),

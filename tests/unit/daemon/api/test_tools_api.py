@@ -103,6 +103,19 @@ async def test_what_is_no_call_is_refused(
     assert (await client.post("/v1/tool-calls", json=body)).status_code == status
 
 
+async def test_a_tenants_ceiling_holds_for_its_calls_as_for_its_runs(host: Host) -> None:
+    asked = {"command": "echo hello"}
+    call = {"type": "tool_use", "id": "t1", "name": "workspace_exec", "input": asked}
+    whole: list[bool] = []  # the fake box has no bash, and says so
+    for name, ceiling in (("wide", None), ("narrow", 4)):
+        key = await host.tenant(name, limits={"sandbox": {"output_bytes": ceiling}})
+        async with host.client(key) as client:
+            body = {"format": "anthropic", "toolset": "workspace", "call": call}
+            answer = (await client.post("/v1/tool-calls", json=body)).json()
+            whole.append("not found" in answer["result"]["content"])
+    assert whole == [True, False]
+
+
 async def test_calls_count_as_runs_of_a_minute(host: Host) -> None:
     async with host.client(await host.tenant("few", limits={"runs_per_minute": 2})) as client:
         body = {"format": "anthropic", "call": LOAD}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox_skills.daemon.working.execution import lowest
-from sandbox_skills.policy import RunLimits
+from sandbox_skills.policy import RunLimits, lowest
 
 CEILINGS = st.builds(
     RunLimits,
