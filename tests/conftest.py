@@ -208,8 +208,9 @@ def program(tmp_path: Path, store: SkillStore) -> Program:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def temporary() -> Iterator[Path]:
+def temporary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where this run, and every program that it starts, has temporary files: those of others lie elsewhere."""
+    tmp_path_factory.getbasetemp()  # chosen now, in the usual place: pytest keeps it for who looks into a failure
     with (
         tempfile.TemporaryDirectory(prefix="sandbox-skills-tests-") as name,
         pytest.MonkeyPatch.context() as patch,
