@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sandbox_skills.telemetry.redact import REDACTED, redacted_argv, redacted_env
     from sandbox_skills.telemetry.redaction import NOTHING, Redaction, StreamRedactor
     from sandbox_skills.telemetry.secret_forms import MIN_SECRET
-    from sandbox_skills.telemetry.spans import annotate, convention_span, span
+    from sandbox_skills.telemetry.spans import annotate, convention_span, is_recorded, span
 
 _HOMES = {
     "audit": ("AuditEvent", "AuditLog", "RunStatus"),
@@ -22,7 +22,7 @@ _HOMES = {
     "redact": ("REDACTED", "redacted_argv", "redacted_env"),
     "redaction": ("NOTHING", "Redaction", "StreamRedactor"),
     "secret_forms": ("MIN_SECRET",),
-    "spans": ("annotate", "convention_span", "span"),
+    "spans": ("annotate", "convention_span", "is_recorded", "span"),
 }
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "ToolResponse",
     "annotate",
     "convention_span",
+    "is_recorded",
     "redacted_argv",
     "redacted_env",
     "span",

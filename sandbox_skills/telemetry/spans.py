@@ -27,16 +27,21 @@ def span(name: str, **attributes: Attribute) -> AbstractContextManager[Span]:
 
     Attribute names get the prefix `sandbox_skills.`; values must not be secret. Costs a microsecond without an SDK.
     """
-    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+    if not is_recorded():
         return _UNRECORDED
     return _recorded(name, attributes)
+
+
+def is_recorded() -> bool:
+    """Tells whether the embedding program has set up an SDK: without one there is nobody to tell."""
+    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 
 def convention_span(
     name: str, attributes: Mapping[str, Attribute], *, kind: SpanKind = SpanKind.INTERNAL
 ) -> AbstractContextManager[Span]:
     """Opens a span whose attributes have the names of a public convention, as they are; else as `span`."""
-    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+    if not is_recorded():
         return _UNRECORDED
     return _recorded(name, attributes, prefix="", kind=kind)
 

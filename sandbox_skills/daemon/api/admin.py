@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import Query, Response
+from fastapi import APIRouter, Query, Response
 
 from sandbox_skills.daemon.api.admin_values import (
     ArtifactsUsed,
@@ -21,7 +21,6 @@ from sandbox_skills.daemon.api.admin_values import (
 )
 from sandbox_skills.daemon.api.auth import Admin
 from sandbox_skills.daemon.api.dependencies import TheDaemon
-from sandbox_skills.daemon.api.laid_out import LaidOutRouter
 from sandbox_skills.daemon.api.paging import DEFAULT_PAGE, After, Limit, cursor_of, id_behind, text_behind
 from sandbox_skills.daemon.api.values import Id, Page, rfc3339, rfc3339_or_none
 from sandbox_skills.daemon.errors import CursorError
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from sandbox_skills.daemon.truth.keys import ApiKey
     from sandbox_skills.daemon.truth.tenants import Tenant
 
-router = LaidOutRouter(prefix="/v1/admin", tags=["admin"])
+router = APIRouter(prefix="/v1/admin", tags=["admin"])
 
 
 @router.post("/tenants", status_code=201, summary="Make a tenant")

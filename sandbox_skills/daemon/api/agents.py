@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Header, Request, Response
+from fastapi import APIRouter, Header, Request, Response
 from fastapi.responses import StreamingResponse
 
 from sandbox_skills.daemon.api.agent_values import (
@@ -18,14 +18,13 @@ from sandbox_skills.daemon.api.auth import Runner
 from sandbox_skills.daemon.api.dependencies import TheDaemon
 from sandbox_skills.daemon.api.event_values import SSE
 from sandbox_skills.daemon.api.idempotency import Key, idempotency
-from sandbox_skills.daemon.api.laid_out import LaidOutRouter
 from sandbox_skills.daemon.api.paging import DEFAULT_PAGE, After, Limit, cursor_of, id_behind
 from sandbox_skills.daemon.api.rate_headers import rate_headers
 from sandbox_skills.daemon.api.run_events import LastId, Number, described, followed
 from sandbox_skills.daemon.api.values import Id, Page
 from sandbox_skills.daemon.truth.agents import Word
 
-router = LaidOutRouter(prefix="/v1/agents/runs", tags=["agents"])
+router = APIRouter(prefix="/v1/agents/runs", tags=["agents"])
 
 
 @router.post("", status_code=202, summary="Let a model work")

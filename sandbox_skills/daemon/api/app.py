@@ -23,14 +23,16 @@ from sandbox_skills.daemon.api import (
     skills,
     tools,
 )
-from sandbox_skills.daemon.api.body_limits import BodyLimits, BoundedBodies
+from sandbox_skills.daemon.api.body_limits import BodyLimits
 from sandbox_skills.daemon.api.event_values import EventTold
-from sandbox_skills.daemon.api.problems import PROBLEM_RESPONSES, Problem, Unforeseen, install_problems
-from sandbox_skills.daemon.api.request_ids import RequestIds
-from sandbox_skills.daemon.api.request_metrics import CountedRequests
+from sandbox_skills.daemon.api.front import Front
+from sandbox_skills.daemon.api.laid_out import PlannedRoutes
+from sandbox_skills.daemon.api.problems import PROBLEM_RESPONSES, Problem, install_problems
+from sandbox_skills.telemetry import is_recorded
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from sandbox_skills.daemon.working.daemon import Daemon
 
@@ -54,9 +56,22 @@ problem (RFC 9457) with a stable `code`; lists come in pages, newest first.
 """
 
 
-def create_app(daemon: Daemon) -> FastAPI:
+class Application(FastAPI):
+    """The framework's application, behind what every request goes through."""
+
+    front: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self.front(scope, receive, send)
+
+    async def behind(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request as the framework does."""
+        await super().__call__(scope, receive, send)
+
+
+def create_app(daemon: Daemon) -> Application:
     """Returns the application over a daemon that is open; it is served while that lasts."""
-    app = FastAPI(
+    app = Application(
         title="sandbox-skills",
         version=version("sandbox-skills"),
         description=DESCRIPTION,
@@ -74,10 +89,9 @@ def create_app(daemon: Daemon) -> FastAPI:
     install_problems(app)
     chosen = daemon.settings.daemon
     limits = BodyLimits(plain=chosen.body_bytes, upload=chosen.upload_bytes, file=chosen.file_bytes)
-    app.add_middleware(BoundedBodies, limits=limits)
-    app.add_middleware(Unforeseen)
-    app.add_middleware(CountedRequests, metrics=daemon.metrics)
-    app.add_middleware(RequestIds)
+    # Whoever has set up an SDK gets the framework's spans, which are of its own way.
+    planned = PlannedRoutes(() if is_recorded() else (one for router in ROUTERS for one in router.routes))
+    app.front = Front(app, app.behind, planned, limits, daemon.metrics)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     return app
 

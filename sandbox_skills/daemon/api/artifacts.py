@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Annotated
 
-from fastapi import Header, Path, Query, Response
+from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import StreamingResponse
 from pydantic import ConfigDict, Field
 
@@ -15,13 +15,12 @@ from sandbox_skills.artifacts.names import MAX_NAME_BYTES, MAX_VERSION, parse_re
 from sandbox_skills.daemon.api.auth import Caller, Runner
 from sandbox_skills.daemon.api.content import CONTENT_RESPONSES, Readable, content
 from sandbox_skills.daemon.api.dependencies import TheDaemon
-from sandbox_skills.daemon.api.laid_out import LaidOutRouter
 from sandbox_skills.daemon.api.paging import DEFAULT_PAGE, After, Limit, cursor_of, text_behind
 from sandbox_skills.daemon.api.values import Page, Told, rfc3339
 from sandbox_skills.daemon.errors import CursorError
 from sandbox_skills.errors import ArtifactNameError, ArtifactNotFoundError
 
-router = LaidOutRouter(prefix="/v1/artifacts", tags=["artifacts"])
+router = APIRouter(prefix="/v1/artifacts", tags=["artifacts"])
 
 LATEST = "latest"
 

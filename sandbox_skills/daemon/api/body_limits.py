@@ -14,8 +14,10 @@ from sandbox_skills.daemon.errors import BodyError
 from sandbox_skills.spec import KIB
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from starlette.responses import Response
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope
 
 STALL_SECONDS = 20.0
 """Longest wait for the next bytes: whoever is slower than this is not coming back, or means harm."""
@@ -41,28 +43,15 @@ class BodyLimits:
             return self.upload
         return self.file if method == "PUT" else self.plain
 
+    def bounded(self, scope: Scope, headers: Mapping[bytes, bytes], receive: Receive) -> Receive:
+        """Returns how a request is read; that raises HTTPException for one that is too long, or comes too slowly.
 
-class BoundedBodies:
-    """Refuses what is too long: before the first byte where its length is told, else when it turns out."""
-
-    def __init__(self, app: ASGIApp, limits: BodyLimits) -> None:
-        self._app = app
-        self._limits = limits
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        headers: dict[bytes, bytes] = dict(scope["headers"])
-        if headers.keys() >= {b"content-length", b"transfer-encoding"}:
-            await _ambiguous(scope)(scope, receive, send)
-            return
-        most = self._limits.of(scope["method"], headers.get(b"content-type", b""))
+        One that says so itself is refused before its first byte.
+        """
+        most = self.of(scope["method"], headers.get(b"content-type", b""))
         told = headers.get(b"content-length", b"0")
-        if told.isdigit() and int(told[:20]) > most:
-            await self._app(scope, _refusing(most), send)
-        else:
-            await self._app(scope, _Body(receive, most).receive, send)
+        is_longer = told.isdigit() and int(told[:20]) > most
+        return _refusing(most) if is_longer else _Body(receive, most).receive
 
 
 class _Body:
@@ -103,7 +92,12 @@ def _refusing(most: int) -> Receive:
     return receive
 
 
-def _ambiguous(scope: Scope) -> Response:
+def is_ambiguous(headers: Mapping[bytes, bytes]) -> bool:
+    """Tells whether a request has two lengths. Pure."""
+    return b"content-length" in headers and b"transfer-encoding" in headers
+
+
+def ambiguous(scope: Scope) -> Response:
     """Returns the refusal of a request with two lengths, and the end of its connection (RFC 9112, 6.1).
 
     A proxy that believes the other one would take what is behind it for a request of somebody else's.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from http import HTTPStatus
 from types import MappingProxyType
@@ -29,9 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from fastapi import FastAPI, Request
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-logger = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -231,8 +227,15 @@ def answer_of(error: SandboxSkillsError, *, request_id: str) -> JSONResponse:
     return _response(problem, headers_of(error))
 
 
+def answer_of_framework(error: HTTPException, *, request_id: str) -> JSONResponse:
+    """Returns the answer that tells of an error of the framework's."""
+    code = _HTTP_CODES.get(error.status_code, "request_invalid")
+    problem = _problem(error.status_code, detail=error.detail, code=code, request_id=request_id)
+    return _response(problem, error.headers)
+
+
 def install_problems(app: FastAPI) -> None:
-    """Makes every error of the application a problem: ours, the framework's, and those that nobody foresaw."""
+    """Makes errors of the application problems: ours and the framework's; `front` tells those that nobody foresaw."""
 
     @app.exception_handler(SandboxSkillsError)
     async def _ours(request: Request, error: SandboxSkillsError) -> JSONResponse:
@@ -245,45 +248,19 @@ def install_problems(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def _framework(request: Request, error: HTTPException) -> JSONResponse:
-        code = _HTTP_CODES.get(error.status_code, "request_invalid")
-        problem = _problem(
-            error.status_code, detail=error.detail, code=code, request_id=request_id_of(request.scope)
-        )
-        return _response(problem, error.headers)
+        return answer_of_framework(error, request_id=request_id_of(request.scope))
 
 
-class Unforeseen:
-    """Answers what nobody foresaw: a fault of ours, which the log tells whole and the client by its id."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        started = False
-
-        async def noting(message: Message) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
-        try:
-            await self._app(scope, receive, noting)
-        except Exception as error:
-            request_id = request_id_of(scope)
-            logger.exception("request %s failed", request_id)
-            if started or scope["type"] != "http":
-                raise
-            await _response(_fault_of_ours(error, request_id))(scope, receive, send)
-
-
-def _fault_of_ours(error: Exception, request_id: str) -> Problem:
-    return _problem(
+def answer_of_fault(error: Exception, *, request_id: str) -> JSONResponse:
+    """Returns the answer to what nobody foresaw: a fault of ours, of which the client is told no more than its id."""
+    problem = _problem(
         HTTPStatus.INTERNAL_SERVER_ERROR,
         detail=f"this is a fault of sandbox-skills ({type(error).__name__})",
         code="internal",
         hint="the server's log tells more of this request",
         request_id=request_id,
     )
+    return _response(problem)
 
 
 def _problem(

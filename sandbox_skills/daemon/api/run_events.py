@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import Header, Query
+from fastapi import APIRouter, Header, Query
 from fastapi.responses import StreamingResponse
 
 from sandbox_skills.daemon.api.auth import Caller, Runner
 from sandbox_skills.daemon.api.dependencies import TheDaemon
 from sandbox_skills.daemon.api.event_values import NDJSON, SSE, EventTold, ndjson, sse
-from sandbox_skills.daemon.api.laid_out import LaidOutRouter
 from sandbox_skills.daemon.api.streams import spoken, while_allowed
 from sandbox_skills.daemon.api.values import Id
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from sandbox_skills.daemon.truth.run import RunEvent
 
-router = LaidOutRouter(prefix="/v1/runs", tags=["runs"])
+router = APIRouter(prefix="/v1/runs", tags=["runs"])
 
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 """Whatever stands in between is not to hold events back."""

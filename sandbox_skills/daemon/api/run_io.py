@@ -11,7 +11,7 @@ import json
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
-from fastapi import WebSocket
+from fastapi import APIRouter, WebSocket
 from fastapi.websockets import WebSocketDisconnect
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -20,7 +20,6 @@ from sandbox_skills.daemon.access.scopes import Scope
 from sandbox_skills.daemon.api import streams
 from sandbox_skills.daemon.api.auth import Caller, identified, token_in
 from sandbox_skills.daemon.api.dependencies import daemon_of
-from sandbox_skills.daemon.api.laid_out import LaidOutRouter
 from sandbox_skills.daemon.api.problems import answer_of
 from sandbox_skills.daemon.api.request_ids import request_id_of
 from sandbox_skills.daemon.errors import KeyInvalidError, RunNotInteractiveError
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from sandbox_skills.workspace.interactive import InteractiveProgram
     from sandbox_skills.workspace.result import RunResult
 
-router = LaidOutRouter(prefix="/v1/runs", tags=["runs"])
+router = APIRouter(prefix="/v1/runs", tags=["runs"])
 
 TURN_SECONDS = 600.0
 """How long a client waits here for the run's turn: it may come back as often as it likes."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from sandbox_skills.daemon.api.auth import Runner
 from sandbox_skills.daemon.api.dependencies import TheDaemon
 from sandbox_skills.daemon.api.idempotency import Key, idempotency
-from sandbox_skills.daemon.api.laid_out import LaidOutRouter
 from sandbox_skills.daemon.api.paging import DEFAULT_PAGE, After, Limit, cursor_of, id_behind
 from sandbox_skills.daemon.api.rate_headers import rate_headers
 from sandbox_skills.daemon.api.run_values import RunTold, SkillTold
@@ -18,7 +17,7 @@ from sandbox_skills.daemon.service.run_order import RunOrder
 from sandbox_skills.daemon.service.runs import RunFilter
 from sandbox_skills.daemon.truth.run import Run, RunState
 
-router = LaidOutRouter(prefix="/v1/runs", tags=["runs"])
+router = APIRouter(prefix="/v1/runs", tags=["runs"])
 
 Wait = Annotated[
     float,

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from fastapi import Depends, Response
+from fastapi import APIRouter, Depends, Response
 from pydantic import ConfigDict, Field
 
 from sandbox_skills.daemon.access.scopes import Scope
 from sandbox_skills.daemon.api.auth import caller, requires
 from sandbox_skills.daemon.api.dependencies import TheDaemon
-from sandbox_skills.daemon.api.laid_out import LaidOutRouter
 from sandbox_skills.daemon.api.values import Told
 
-router = LaidOutRouter()
+router = APIRouter()
 
 
 class Health(Told):

@@ -6,19 +6,18 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Annotated, Literal
 
-from fastapi import Header, Path, Query, Request, Response
+from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import ConfigDict, Field
 
 from sandbox_skills.daemon.api.auth import Caller, Runner
 from sandbox_skills.daemon.api.content import BINARY, CONTENT_RESPONSES, Readable, content
 from sandbox_skills.daemon.api.dependencies import TheDaemon
-from sandbox_skills.daemon.api.laid_out import LaidOutRouter
 from sandbox_skills.daemon.api.paging import DEFAULT_PAGE, After, Limit, cursor_of, id_behind
 from sandbox_skills.daemon.api.values import Given, Id, Page, Told, Words, rfc3339
 from sandbox_skills.daemon.truth.sessions import Session, SessionState
 
-router = LaidOutRouter(prefix="/v1/sessions", tags=["sessions"])
+router = APIRouter(prefix="/v1/sessions", tags=["sessions"])
 
 LONGEST_SECONDS = 30 * 86_400.0
 """A month: what is to last longer is an artifact."""

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
 from anyio import to_thread
-from fastapi import Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from sandbox_skills.daemon.api.auth import Runner, SkillWriter
 from sandbox_skills.daemon.api.dependencies import TheDaemon
-from sandbox_skills.daemon.api.laid_out import LaidOutRouter
 from sandbox_skills.daemon.api.paging import DEFAULT_PAGE, After, Limit, cursor_of, text_behind
 from sandbox_skills.daemon.api.skill_values import (
     ReportTold,
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
-router = LaidOutRouter(prefix="/v1/skills", tags=["skills"])
+router = APIRouter(prefix="/v1/skills", tags=["skills"])
 
 Name = Annotated[
     str,

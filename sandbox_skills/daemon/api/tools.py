@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import Query, Response
+from fastapi import APIRouter, Query, Response
 
 from sandbox_skills.daemon.api.auth import Runner
 from sandbox_skills.daemon.api.dependencies import TheDaemon
-from sandbox_skills.daemon.api.laid_out import LaidOutRouter
 from sandbox_skills.daemon.api.rate_headers import rate_headers
 from sandbox_skills.daemon.api.tool_values import Format, ToolCallsGiven, ToolResultsTold, Toolset, ToolsTold
 from sandbox_skills.daemon.errors import BodyError
@@ -16,7 +15,7 @@ from sandbox_skills.daemon.errors import BodyError
 if TYPE_CHECKING:
     from sandbox_skills.toolsets.wire_formats import WireFormat
 
-router = LaidOutRouter(prefix="/v1", tags=["tools"])
+router = APIRouter(prefix="/v1", tags=["tools"])
 
 
 class _All:

@@ -1,21 +1,34 @@
-"""A route that was laid out answers each request just as the framework's own does."""
+"""A route that was laid out answers each request just as the framework does."""
 
 from __future__ import annotations
 
 import asyncio
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import httpx
 import pytest
 from fastapi import APIRouter, Depends, FastAPI, Form, Header, Query, Request, Response, Security
-from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from hypothesis import given
 from hypothesis import strategies as st
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from pydantic import BaseModel, Field
 
-from sandbox_skills.daemon.api.laid_out import LaidOutRoute
+from sandbox_skills.daemon.api.body_limits import BodyLimits
+from sandbox_skills.daemon.api.front import Front
+from sandbox_skills.daemon.api.laid_out import PlannedRoutes
+from sandbox_skills.daemon.api.problems import install_problems
+from sandbox_skills.daemon.working.metrics import Metrics
+from tests.daemon_host import opened_host
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from starlette.types import ASGIApp
 
 
 class Order(BaseModel):
@@ -48,8 +61,8 @@ async def _who(
 
 
 @cache
-def _app(route_class: type[APIRoute]) -> FastAPI:
-    app, router = FastAPI(), APIRouter(prefix="/things", route_class=route_class)
+def _app(*, laid_out: bool) -> ASGIApp:
+    app, router = FastAPI(), APIRouter(prefix="/things")
 
     @router.post("/{place}", status_code=202)
     async def put(
@@ -79,21 +92,26 @@ def _app(route_class: type[APIRoute]) -> FastAPI:
         return Told(who=place, what=text)
 
     app.include_router(router)
-    return app
+    install_problems(app)
+    planned = PlannedRoutes(router.routes if laid_out else [])
+    limits = BodyLimits(plain=MOST, upload=MOST, file=MOST)
+    return Front(app, app, planned, limits, Metrics())
 
+
+MOST = 200_000
 
 Ask = tuple[str, str, dict[str, str], bytes]
 
 
 def _answers(*asked: Ask) -> list[list[tuple[int, dict[str, str], bytes]]]:
     """Returns what either way answers to each request."""
-    return [asyncio.run(_answered(_app(route_class), asked)) for route_class in (APIRoute, LaidOutRoute)]
+    return [asyncio.run(_answered(_app(laid_out=way), asked)) for way in (False, True)]
 
 
-async def _answered(app: FastAPI, asked: tuple[Ask, ...]) -> list[tuple[int, dict[str, str], bytes]]:
+async def _answered(app: ASGIApp, asked: tuple[Ask, ...]) -> list[tuple[int, dict[str, str], bytes]]:
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
         answers = [
-            await client.request(method, path, headers=headers, content=content)
+            await client.request(method, path, headers={**headers, "X-Request-ID": "one"}, content=content)
             for method, path, headers, content in asked
         ]
     return [(one.status_code, dict(one.headers), one.content) for one in answers]
@@ -163,5 +181,18 @@ def test_what_is_plain_does_not_go_the_long_way(monkeypatch: pytest.MonkeyPatch)
         raise AssertionError("looked for")
 
     monkeypatch.setattr("fastapi.routing.solve_dependencies", solve)
-    ((status, _, _),) = asyncio.run(_answered(_app(LaidOutRoute), (GOOD,)))
+    ((status, _, _),) = asyncio.run(_answered(_app(laid_out=True), (GOOD,)))
     assert status == 200
+
+
+async def _spans(tmp_path: Path, exporter: InMemorySpanExporter) -> list[str]:
+    async with opened_host(tmp_path) as host, host.client() as client:
+        assert (await client.get("/healthz")).status_code == 200
+    return [span.name for span in exporter.get_finished_spans()]
+
+
+def test_whoever_records_spans_has_those_of_requests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    provider, exporter = TracerProvider(), InMemorySpanExporter()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
+    assert "GET /healthz" in asyncio.run(_spans(tmp_path, exporter))
