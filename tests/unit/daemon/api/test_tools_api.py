@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING
 
 import httpx
@@ -104,16 +105,18 @@ async def test_what_is_no_call_is_refused(
 
 
 async def test_a_tenants_ceiling_holds_for_its_calls_as_for_its_runs(host: Host) -> None:
-    asked = {"command": "echo hello"}
-    call = {"type": "tool_use", "id": "t1", "name": "workspace_exec", "input": asked}
-    whole: list[bool] = []  # the fake box has no bash, and says so
+    load = {"type": "tool_use", "id": "t1", "name": "skill_load", "input": {"skill": "greeter"}}
+    asked = {"skill": "greeter", "command": "echo hello"}
+    call = {"type": "tool_use", "id": "t2", "name": "skill_run", "input": asked}
+    shown: list[object] = []  # the fake box has no bash, and says so
     for name, ceiling in (("wide", None), ("narrow", 4)):
         key = await host.tenant(name, limits={"sandbox": {"output_bytes": ceiling}})
         async with host.client(key) as client:
-            body = {"format": "anthropic", "toolset": "workspace", "call": call}
-            answer = (await client.post("/v1/tool-calls", json=body)).json()
-            whole.append("not found" in answer["result"]["content"])
-    assert whole == [True, False]
+            body = {"format": "anthropic", "toolset": "workspace", "session_id": "mine"}
+            await client.post("/v1/tool-calls", json={**body, "call": load})
+            answer = (await client.post("/v1/tool-calls", json={**body, "call": call})).json()
+            shown.append(json.loads(answer["result"]["content"])["stderr"])
+    assert shown == ["bash: command not found\n", "bash"]
 
 
 async def test_calls_count_as_runs_of_a_minute(host: Host) -> None:
