@@ -45,7 +45,10 @@ class AuditEvent:
 
     def as_dict(self) -> dict[str, object]:
         """Returns the event for JSON; `time` is seconds since the epoch."""
-        return {"event": "run", **{each.name: getattr(self, each.name) for each in fields(self)}}
+        return {"event": "run", **{name: getattr(self, name) for name in _FIELDS}}
+
+
+_FIELDS = tuple(each.name for each in fields(AuditEvent))
 
 
 class AuditLog(Protocol):

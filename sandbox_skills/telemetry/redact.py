@@ -52,6 +52,9 @@ _WORD = rf"(?:{'|'.join(SECRET_WORDS)})[\w.-]{{0,64}}"
 _VALUE = r"(?P<value>\"[^\"]*\"|'[^']*'|[^\s\"';&|]+)"
 _OPTION = rf"--?[\w.-]{{0,64}}?{_WORD}"
 _SECRET_OPTION = re.compile(_OPTION, re.IGNORECASE)
+_PLAIN = re.compile(r"[^\s=:]*")
+"""What none of the patterns fits, which is most words of most commands: each needs a space, `=` or `:` between two."""
+
 _PATTERNS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
@@ -106,6 +109,8 @@ def _redacted(text: str, secrets: Sequence[str], most: int) -> str:
         text = text.replace(secret, REDACTED)
     if len(text) > most:
         text = f"{text[:most]}… {len(text) - most} more characters"
+    if _PLAIN.fullmatch(text):
+        return text
     for pattern in _PATTERNS:
         text = pattern.sub(rf"\g<name>{REDACTED}", text)
     return text

@@ -13,6 +13,10 @@ RECENT_SECONDS = 3600.0
 longest run, so no process is still in it."""
 
 
+USE_SECONDS = 10.0
+"""How exact it is when a copy was used last: to write that down for each run costs a tenth of a warm one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Copy:
     """One staged copy: its directory name, its size, and when it was last used.
@@ -39,15 +43,17 @@ def victims(
 
     Those unused for more than `max_age` seconds, then as many more as bring the rest under `max_bytes`; never one
     whose name is `in_use`, and for room never one used in the last hour. That hour, and a shorter `max_age`, are
-    counted by the uptime as well: nothing that a process may still use goes because a clock jumped.
+    counted by the uptime as well: nothing that a process may still use goes because a clock jumped. All of it is
+    USE_SECONDS longer, for uses that nobody wrote down.
     """
     ordered = sorted(copies, key=lambda copy: (copy.used_at, copy.name))
     excess = sum(copy.bytes for copy in ordered) - max_bytes
     taken: list[Copy] = []
     for copy in ordered:
-        idle = now - copy.used_at
+        idle = now - copy.used_at - USE_SECONDS
         for_room = excess > 0 and idle > RECENT_SECONDS
-        unused = copy.used_uptime > up or up - copy.used_uptime > min(max_age, RECENT_SECONDS)
+        unused_for = up - copy.used_uptime - USE_SECONDS
+        unused = copy.used_uptime > up or unused_for > min(max_age, RECENT_SECONDS)
         if copy.name not in in_use and unused and (idle > max_age or for_room):
             taken.append(copy)
             excess -= copy.bytes

@@ -102,8 +102,11 @@ class SkillStore:
     def _staged_before(self, skill_dir: Path, tenant: str) -> StagedSkill | None:
         """Returns the copy of a skill that has not changed since, and counts this as use of it."""
         staged = self._before.look(skill_dir, tenant)
+        if staged is None:
+            return None
+        name = staged.box_path.name
         try:
-            there = staged and self._directory.use(staged.box_path.name, staged.bytes, wait=False)
+            there = self._directory.just_used(name) or self._directory.use(name, staged.bytes, wait=False)
         except OSError:
             return None  # the thorough way tells why
         return staged if there else None

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sandbox_skills.telemetry import redact
 from sandbox_skills.telemetry.redact import (
     MAX_COMMAND,
     MAX_WORD,
     MAX_WORDS,
     REDACTED,
+    SECRET_WORDS,
     redacted_argv,
     redacted_env,
 )
@@ -81,6 +83,15 @@ def test_long_commands_are_cut_and_that_is_said() -> None:
 def test_any_command_can_be_shown(words: list[str], env: dict[str, str]) -> None:
     assert len(redacted_argv(words, env)) == len(words)
     assert redacted_env(env).keys() == env.keys()
+
+
+pieces = st.sampled_from([*SECRET_WORDS, "Bearer", "--", "://", "@", "=", " ", '"', "a.b-c_1", "x" * 9])
+
+
+@given(st.lists(pieces, max_size=6).map("".join) | st.text())
+def test_what_is_shown_without_a_closer_look_has_nothing_that_would_be_found(word: str) -> None:
+    if redact._PLAIN.fullmatch(word):
+        assert not any(pattern.search(word) for pattern in redact._PATTERNS)
 
 
 @given(st.text(alphabet="abcdefghijklmnop0123456789-_", min_size=8, max_size=40))

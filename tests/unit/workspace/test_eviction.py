@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox_skills.workspace.eviction import RECENT_SECONDS, Copy, victims
+from sandbox_skills.workspace.eviction import RECENT_SECONDS, USE_SECONDS, Copy, victims
 
 NOW = 1_000_000.0
 HOUR = 3600.0
@@ -60,6 +60,15 @@ def test_what_was_used_before_the_host_started_anew_goes_by_the_clock() -> None:
     assert names([used("a", 2)], up=60.0, max_age=3 * HOUR) == []
 
 
+@given(st.floats(0, USE_SECONDS), st.floats(0, 1e5), st.floats(0, 1e6))
+def test_a_use_that_was_not_written_down_counts_like_one_that_was(
+    before: float, since: float, max_age: float
+) -> None:
+    marked = (before + since) / HOUR
+    gone = names([used("a", marked)], max_age=max_age, max_bytes=0)
+    assert since > min(max_age, RECENT_SECONDS) - 1e-3 or not gone
+
+
 copies = st.lists(
     st.builds(used, st.text("abcdef", min_size=1, max_size=4), st.floats(0, 100), st.integers(0, 1000)),
     unique_by=lambda copy: copy.name,
@@ -70,6 +79,6 @@ copies = st.lists(
 def test_what_stays_is_young_and_small_or_recent(found: list[Copy], max_age: float, max_bytes: int) -> None:
     gone = victims(found, now=NOW, up=UP, max_age=max_age, max_bytes=max_bytes, in_use=())
     stays = [copy for copy in found if copy not in gone]
-    assert all(NOW - copy.used_at <= max_age for copy in stays)
-    settled = [copy for copy in stays if NOW - copy.used_at > RECENT_SECONDS]
+    assert all(NOW - copy.used_at <= max_age + USE_SECONDS for copy in stays)
+    settled = [copy for copy in stays if NOW - copy.used_at > RECENT_SECONDS + USE_SECONDS]
     assert not settled or sum(copy.bytes for copy in stays) <= max_bytes

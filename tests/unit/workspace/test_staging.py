@@ -27,7 +27,9 @@ from sandbox_skills.errors import (
     SkillUnsafeError,
 )
 from sandbox_skills.spec import SKILLS
-from sandbox_skills.workspace import skill_digest, staged_before, staging
+from sandbox_skills.uptime import uptime
+from sandbox_skills.workspace import skill_digest, staged_before, staging, store_directory
+from sandbox_skills.workspace.eviction import USE_SECONDS
 from sandbox_skills.workspace.paths import open_root
 from sandbox_skills.workspace.skill_digest import CHUNK, tree_digest
 from sandbox_skills.workspace.skill_tree import StageLimits, scan
@@ -58,7 +60,7 @@ async def main():
     for _ in range(5):
         print((await store.stage(Path(sys.argv[2]), tenant="t")).box_path)
     if "nobody" in sys.argv:
-        print(len((await store.gc(max_age=-1, max_bytes=0)).copies))
+        print(len((await store.gc(max_age=-60, max_bytes=0)).copies))
 anyio.run(main)
 """
 
@@ -293,6 +295,7 @@ async def test_while_a_copy_is_taken_away_the_thorough_way_waits(
 ) -> None:
     settle(monkeypatch)
     first = await store.stage(skill, tenant="t")
+    age(root, 7200)
     with (root / "lock").open("rb+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         staging = asyncio.ensure_future(store.stage(skill, tenant="t"))
@@ -556,6 +559,47 @@ async def test_staging_again_counts_as_use(
     assert (await store.gc(max_age=3600, max_bytes=0)).copies == ()
 
 
+async def test_a_use_right_after_another_is_not_written_down_again(
+    store: SkillStore, skill: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle(monkeypatch)
+    staged = await store.stage(skill, tenant="t")
+    record = root / "used" / staged.box_path.name
+    first = record.stat().st_mtime_ns
+    assert await store.stage(skill, tenant="t") == staged
+    assert record.stat().st_mtime_ns == first
+    later = uptime() + USE_SECONDS
+    monkeypatch.setattr(store_directory, "uptime", lambda: later)
+    assert await store.stage(skill, tenant="t") == staged
+    assert record.stat().st_mtime_ns > first
+
+
+@pytest.mark.parametrize("gone", ["copy", "record", "both"])
+async def test_a_copy_that_somebody_took_away_is_made_again_at_once(
+    store: SkillStore, skill: Path, root: Path, monkeypatch: pytest.MonkeyPatch, gone: str
+) -> None:
+    settle(monkeypatch)
+    staged = await store.stage(skill, tenant="t")
+    if gone in {"copy", "both"}:
+        shutil.rmtree(store.host_path(staged))
+    if gone in {"record", "both"}:
+        (root / "used" / staged.box_path.name).unlink()
+    assert await store.stage(skill, tenant="t") == staged
+    assert store.host_path(staged).is_dir()
+    assert (root / "used" / staged.box_path.name).is_file()
+
+
+async def test_gc_takes_nothing_of_what_was_staged_a_moment_ago(
+    store: SkillStore, skill: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle(monkeypatch)
+    staged = await store.stage(skill, tenant="t")
+    for _ in range(3):
+        await store.stage(skill, tenant="t")
+        assert (await SkillStore(root).gc(max_age=0, max_bytes=0)).copies == ()
+        assert store.host_path(staged).is_dir()
+
+
 async def test_a_copy_used_since_it_was_listed_stays(store: SkillStore, skill: Path, root: Path) -> None:
     staged = await store.stage(skill, tenant="t")
     age(root, 7200)
@@ -570,7 +614,7 @@ async def test_a_record_without_its_copy_goes_too(store: SkillStore, skill: Path
     staged = await store.stage(skill, tenant="t")
     shutil.rmtree(store.host_path(staged))
     (root / "used" / staged.box_path.name).write_text("nonsense")
-    assert (await store.gc(max_age=-1, max_bytes=0)).bytes == 0
+    assert (await store.gc(max_age=-60, max_bytes=0)).bytes == 0
     assert list((root / "used").iterdir()) == []
 
 
