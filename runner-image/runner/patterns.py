@@ -9,7 +9,7 @@ from .workspace import segments, shown
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 
 GLOB_PIECE = r"\*+|\?|\[!?+\]?+[^\]]*\]|."
@@ -94,3 +94,10 @@ def advance(patterns: Iterable[Steps], name: str) -> set[Steps]:
         elif head == name if isinstance(head, str) else head.fullmatch(name):
             ahead.add(rest)
     return ahead
+
+
+def last_name(patterns: Iterable[Steps]) -> Callable[[str], object]:
+    """Returns what tells whether one more name makes a path match: most names are of files, and end there."""
+    ends = {steps[-1] for steps in patterns if steps and not any(steps[:-1])}  # DEEP is none at all here
+    tests = [end.__eq__ if isinstance(end, str) else end.fullmatch for end in ends if end is not None]
+    return tests[0] if len(tests) == 1 else lambda name: any(test(name) for test in tests)

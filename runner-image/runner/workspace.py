@@ -57,6 +57,8 @@ def shown(path: str) -> str:
 
 def is_text(path: str) -> bool:
     """Tells whether a path is valid UTF-8 and short enough to be reported."""
+    if path.isascii():
+        return len(path) <= PATH_BYTES
     try:
         return len(path.encode()) <= PATH_BYTES
     except UnicodeEncodeError:

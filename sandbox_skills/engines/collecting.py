@@ -6,7 +6,8 @@ import asyncio
 import re
 from collections import deque
 from dataclasses import replace
-from pathlib import PurePosixPath
+from itertools import accumulate
+from operator import lt
 from typing import TYPE_CHECKING, Any, cast
 
 from anyio import to_thread
@@ -43,6 +44,7 @@ MAX_SIZE = 2**63 - 1
 """What a file can have on Linux."""
 
 _ROW_CELLS = 4
+_Row = tuple[str, int, int, int]
 """Path, size, mode and how many bytes are sent."""
 
 
@@ -58,8 +60,9 @@ class CollectRequest(Request[Collection]):
         self._sink = sink
         self._files: list[FoundFile] = []
         self._names: set[str] = set()
-        self._last = b""
-        self._folder: str = ""
+        self._last = ""
+        self._folder: str | None = None
+        self._asked_for: tuple[Callable[[str], object], ...] = ()
         self._bytes_left = limits.total_bytes
         self._awaited: deque[tuple[FoundFile, int]] = deque()
         self._bytes_awaited = 0
@@ -67,6 +70,7 @@ class CollectRequest(Request[Collection]):
         self._current: int | None = None
         self._cut: set[LimitName] = set()
         self._work: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._held = 0
         self._hand = self._put_by if sink.blocking else self._deliver
         self._whole = whole_of(sink) or self._in_calls
         self._arrived = asyncio.Event()
@@ -108,8 +112,9 @@ class CollectRequest(Request[Collection]):
         """
         work, self._work = self._work, []
         if work:
+            count, self._held = self._held, 0
             await finish(to_thread.run_sync(_carry_out, work))
-            self._taken(sum(len(data) for _, args in work for data in args if isinstance(data, bytes)))
+            self._taken(count)
         return bool(work)
 
     def _taken(self, count: int) -> None:
@@ -118,62 +123,55 @@ class CollectRequest(Request[Collection]):
         self._grant(count)
 
     def _announce(self, body: Mapping[str, Any]) -> None:
-        rows = _listed(body, "files")
+        """Takes the files that are to come; those of a FILES are checked together, as there may be thousands."""
+        rows = list(map(_row, _listed(body, "files")))
         if not rows:
             # Frames that name nothing would count against no limit, however many came.
             raise RunnerProtocolError("FILES names no file")
-        for row in rows:
-            file, take = self._announced(row)
+        self._count(rows)
+        self._check([row[0] for row in rows])
+        for name, size, mode, take in rows:
+            file = FoundFile(name, size, mode & 0o777, take < size)
             self._files.append(file)
             self._awaited.append((file, take))
-            self._bytes_awaited += take
-        self._pass_empty()
+        self._pass_whole(b"", 0)  # those that have no bytes to wait for
 
-    def _announced(self, row: object) -> tuple[FoundFile, int]:
-        """Returns a file that is to come and how many of its bytes are; counts both against the limits."""
-        if not isinstance(row, list) or len(cells := cast("list[object]", row)) != _ROW_CELLS:
-            raise RunnerProtocolError("FILES has a row that tells of no file")
-        size, mode, take = _count(cells[1]), _count(cells[2]), _count(cells[3])
-        path = self._checked(cells[0])
-        if len(self._files) >= self._limits.files or take > min(
-            size, self._limits.file_bytes, self._bytes_left
-        ):
+    def _count(self, rows: Sequence[_Row]) -> None:
+        """Counts files and bytes against the limits."""
+        most = self._limits.file_bytes
+        taken = sum(row[3] for row in rows)
+        fits = all(take <= size and take <= most for _, size, _, take in rows)
+        if not fits or len(self._files) + len(rows) > self._limits.files or taken > self._bytes_left:
             raise RunnerProtocolError("the box sent more files or bytes than it was asked for")
-        self._bytes_left -= take
-        if take < size:
+        self._bytes_left -= taken
+        self._bytes_awaited += taken
+        if any(take < size for _, size, _, take in rows):
             self._cut.add("collected_bytes")
-        return FoundFile(path, size, mode & 0o777, truncated=take < size), take
 
-    def _checked(self, text: object) -> PurePosixPath:
-        """Returns the path of the next file: safe, asked for, and after the last one, so that none comes twice."""
-        name, path = safe_relative(text)
-        for glob in self._globs:
-            if glob.matches(name):
-                break
-        else:
-            raise RunnerProtocolError("the box sent a file that no pattern asked for")
-        encoded = name.encode()
-        if encoded <= self._last:
+    def _check(self, names: Sequence[str]) -> None:
+        """Lets the next files pass: each asked for, and after the last one, so that none comes twice."""
+        # Text of UTF-8 sorts as its bytes do.
+        if not all(map(lt, (self._last, *names), names)):
             raise RunnerProtocolError("the box sent files out of order")
-        folder = name.rpartition("/")[0]
+        self._last = names[-1]
+        for text in names:
+            folder, _, name = text.rpartition("/")
+            if folder != self._folder:
+                self._enter(folder)
+            for asked_for in self._asked_for:
+                if asked_for(name):
+                    break
+            else:
+                raise RunnerProtocolError("the box sent a file that no pattern asked for")
+            self._names.add(text)
+
+    def _enter(self, folder: str) -> None:
+        """Looks at the way to the next files, which are beside each other mostly."""
         # What was no file when its first entry came cannot become one: its own name would be out of order.
-        if folder != self._folder and any(str(parent) in self._names for parent in path.parents):
+        if folder and any(above in self._names for above in accumulate(folder.split("/"), "{}/{}".format)):
             raise RunnerProtocolError("the box sent a file below another file")
-        self._last, self._folder = encoded, folder
-        self._names.add(name)
-        return path
-
-    def _pass_empty(self) -> None:
-        """Passes on the next files that were announced, as long as they have no bytes to wait for."""
-        while self._current is None and self._awaited and not self._awaited[0][1]:
-            self._hand(self._whole, self._awaited.popleft()[0], b"")
-
-    def _in_calls(self, file: FoundFile, data: bytes) -> None:
-        """Gives a sink that takes no whole files one that is all there."""
-        self._sink.begin(file)
-        if data:
-            self._sink.write(data)
-        self._sink.end()
+        self._folder = folder
+        self._asked_for = tuple(test for glob in self._globs for test in glob.within(folder))
 
     def _write(self, data: bytes) -> None:
         if len(data) > self._bytes_awaited:
@@ -182,28 +180,56 @@ class CollectRequest(Request[Collection]):
         self._window -= len(data)
         if self._window < 0:
             raise RunnerProtocolError("the box sent more than it had credit for")
-        start = 0
-        while start < len(data):
-            start += self._piece(data, start)
-            self._pass_empty()
-        if not self._sink.blocking:
+        start = self._pass_rest(data)
+        start = self._pass_whole(data, start)
+        if start < len(data):
+            self._pass_first(data[start:])
+        if self._sink.blocking:
+            self._held += len(data)
+        else:
             self._taken(len(data))
 
-    def _piece(self, data: bytes, start: int) -> int:
-        """Passes on what `data` has from `start` on of one file; returns how many bytes these are."""
+    def _pass_rest(self, data: bytes) -> int:
+        """Passes on what `data` begins with of a file that was begun before; returns how many bytes these are."""
         if self._current is None:
-            file, take = self._awaited.popleft()
-            if take <= len(data) - start:
-                self._hand(self._whole, file, data[start : start + take])
-                return take
-            self._current = take
-            self._hand(self._sink.begin, file)
-        piece = data[start : start + self._current]
+            return 0
+        piece = data[: self._current]
         self._current -= len(piece)
         self._hand(self._sink.write, piece)
         if not self._current:
             self._finish()
         return len(piece)
+
+    def _pass_whole(self, data: bytes, start: int) -> int:
+        """Passes on the files that `data` has whole from `start` on; returns where it has no more of them."""
+        files: list[tuple[FoundFile, bytes]] = []
+        while self._current is None and self._awaited:
+            end = start + self._awaited[0][1]
+            if end > len(data):
+                break
+            files.append((self._awaited.popleft()[0], data[start:end]))
+            start = end
+        if files:
+            self._hand(self._each, files)
+        return start
+
+    def _pass_first(self, piece: bytes) -> None:
+        """Passes on the first bytes of a file."""
+        file, take = self._awaited.popleft()
+        self._current = take - len(piece)
+        self._hand(self._sink.begin, file)
+        self._hand(self._sink.write, piece)
+
+    def _each(self, files: Iterable[tuple[FoundFile, bytes]]) -> None:
+        for file, data in files:
+            self._whole(file, data)
+
+    def _in_calls(self, file: FoundFile, data: bytes) -> None:
+        """Gives a sink that takes no whole files one that is all there."""
+        self._sink.begin(file)
+        if data:
+            self._sink.write(data)
+        self._sink.end()
 
     def _end(self) -> None:
         """Ends a file whose last bytes never came: it shrank while it was read, which another run may do."""
@@ -249,19 +275,26 @@ def _skipped(body: Mapping[str, Any]) -> dict[str, str]:
     return {plain(path, PATH_BYTES): plain(reason, MAX_REASON) for path, reason in first}
 
 
-def _count(value: object) -> int:
-    if type(value) is not int or not 0 <= value <= MAX_SIZE:
+def _row(row: object) -> _Row:
+    """Returns what a row tells of a file; raises RunnerProtocolError where it cannot be true."""
+    if not isinstance(row, list) or len(cells := cast("list[object]", row)) != _ROW_CELLS:
+        raise RunnerProtocolError("FILES has a row that tells of no file")
+    name, size, mode, take = cells
+    # A bool is an int to isinstance.
+    if type(size) is not int or type(mode) is not int or type(take) is not int:
         raise RunnerProtocolError("FILES has no valid size, mode or length")
-    return value
+    if not (0 <= size <= MAX_SIZE and 0 <= mode <= MAX_SIZE and take >= 0):
+        raise RunnerProtocolError("FILES has no valid size, mode or length")
+    return safe_relative(name), size, mode, take
 
 
-def safe_relative(text: object) -> tuple[str, PurePosixPath]:
-    """Returns a path that the box named, and as one; raises RunnerProtocolError unless it is relative and possible.
+def safe_relative(text: object) -> str:
+    """Returns a path that the box named; raises RunnerProtocolError unless it is relative and possible.
 
     The one rule of `workspace/paths.py` refuses the same; this one may not import upwards and needs no more.
     """
     if isinstance(text, str) and len(text) < NAME_BYTES and _USUAL.fullmatch(text):
-        return text, PurePosixPath(text)
+        return text
     if not isinstance(text, str) or "\0" in text or len(_encoded(text)) > PATH_BYTES:
         raise RunnerProtocolError("a file name from the box is no path")
     parts = text.split("/")
@@ -269,7 +302,7 @@ def safe_relative(text: object) -> tuple[str, PurePosixPath]:
         raise RunnerProtocolError(f"a file name from the box leaves its place: {plain(text)}")
     if len(parts) > PATH_DEPTH or any(len(_encoded(part)) > NAME_BYTES for part in parts):
         raise RunnerProtocolError("a file name from the box is too long")
-    return text, PurePosixPath(text)
+    return text
 
 
 _USUAL = re.compile(r"\w[\w.-]*(?:/\w[\w.-]*){0,9}", re.ASCII)

@@ -226,7 +226,7 @@ class FakeSandbox:
             if take > left:
                 continue
             left -= take
-            found.append(FoundFile(path, len(data), 0o644, truncated=take < len(data)))
+            found.append(FoundFile(str(path), len(data), 0o644, truncated=take < len(data)))
             sink.begin(found[-1])
             sink.write(data[:take])
             sink.end()

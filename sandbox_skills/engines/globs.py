@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sandbox_skills.errors import PathEscapeError, PatternError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 
 class Glob:
@@ -33,18 +33,20 @@ class Glob:
 
     def matches(self, path: str) -> bool:
         """Whether the whole path matches, its names parted by single slashes."""
-        names = path.split("/")
-        if None not in self._segments:
-            if len(names) != len(self._segments):
-                return False
-            for one, name in zip(self._segments, names, strict=True):
-                if one is not None and not one.fullmatch(name):
-                    return False
-            return True
+        folder, _, name = path.rpartition("/")
+        return any(test(name) for test in self.within(folder))
+
+    def within(self, folder: str) -> tuple[Callable[[str], object], ...]:
+        """Returns tests of which one holds for each name in `folder`, empty for the top, whose path matches.
+
+        Of many files beside each other, the way to their folder is looked at once.
+        """
+        last = len(self._segments) - 1
         states = self._reached({0})
-        for name in names:
+        for name in folder.split("/") if folder else ():
             states = self._reached(self._after(states, name))
-        return len(self._segments) in states
+        final = self._segments[last]
+        return (final.fullmatch,) if last in states and final is not None else ()
 
     def _after(self, states: Iterable[int], name: str) -> Iterator[int]:
         """Yields how much of the pattern may be behind us once `name` is."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
 from sandbox_skills.spec.exit_codes import SIGNAL_BASE, STOPPED_CODES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import PurePosixPath
 
     from sandbox_skills.recording import Recording
     from sandbox_skills.spec.exit_codes import StopReason
@@ -131,15 +131,21 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """One file of a collection. `path` is relative to the workspace and already checked by the host.
+    """One file of a collection. `name` is its path relative to the workspace, already checked by the host.
 
-    `size` is what the file has, `truncated` that fewer bytes were taken.
+    `size` is what the file has, `truncated` that fewer bytes were taken. There may be thousands: a path object is made
+    of a name when one is asked for.
     """
 
-    path: PurePosixPath
+    name: str
     size: int
     mode: int
     truncated: bool = False
+
+    @property
+    def path(self) -> PurePosixPath:
+        """The name as a path."""
+        return PurePosixPath(self.name)
 
 
 @dataclass(frozen=True, slots=True)

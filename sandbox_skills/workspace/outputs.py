@@ -10,6 +10,7 @@ import os
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Self
 
 from sandbox_skills.engines.base import whole_of
@@ -19,7 +20,7 @@ from sandbox_skills.workspace.paths import name_fault, shown
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
-    from pathlib import Path, PurePosixPath
+    from pathlib import Path
     from types import TracebackType
 
     from sandbox_skills.engines.base import FileSink, Sandbox
@@ -44,22 +45,27 @@ GIT = "git"
 
 @dataclass(frozen=True, slots=True)
 class CollectedFile:
-    """One output. Its bytes are `data`, or lie in the host file `saved`, as the caller asked.
+    """One output, `name` its path in the workspace. Its bytes are `data`, or lie in the host file `saved`, as asked.
 
     `executable` is what the box called it; on the host no file is made so.
     """
 
-    path: PurePosixPath
+    name: str
     size: int
     truncated: bool
     data: bytes | None = None
     saved: Path | None = None
     executable: bool = False
 
+    @property
+    def path(self) -> PurePosixPath:
+        """The name as a path."""
+        return PurePosixPath(self.name)
+
     def as_dict(self) -> dict[str, object]:
         """Returns what a file is, for JSON; never its bytes."""
         return {
-            "path": str(self.path),
+            "path": self.name,
             "size": self.size,
             "truncated": self.truncated,
             "executable": self.executable,
@@ -128,8 +134,8 @@ class DirectorySink:
 
     def begin(self, file: FoundFile) -> None:
         # No file system of the host need tell capitals from others.
-        if any(part.lower() == ".git" for part in file.path.parts):
-            self.left[str(file.path)] = GIT
+        if ".git" in file.name.lower().split("/"):
+            self.left[file.name] = GIT
             return
         with self._saving(file):
             self._current = file, PartialFile(self._opened(), file.path)
@@ -147,22 +153,22 @@ class DirectorySink:
         self._current = None
         with self._saving(file):
             if partial.commit(overwrite=self._overwrite):
-                self.files.append(_collected_file(file, saved=self._directory / file.path))
+                self.files.append(_collected_file(file, saved=self._directory / file.name))
             else:
-                self.left[str(file.path)] = EXISTS
+                self.left[file.name] = EXISTS
 
     @contextmanager
     def _saving(self, file: FoundFile) -> Generator[None]:
         try:
             yield
         except InTheWayError as error:
-            self.left[str(file.path)] = f"{error.kind} in the way: {self._directory / error.path}"
+            self.left[file.name] = f"{error.kind} in the way: {self._directory / error.path}"
         except OSError as error:
             if error.errno in _NAME_FAULTS:
-                self.left[str(file.path)] = UNFIT_NAME
+                self.left[file.name] = UNFIT_NAME
                 return
             raise OutputError(
-                f"output {shown(str(file.path))} cannot be saved: {error.strerror}",
+                f"output {shown(file.name)} cannot be saved: {error.strerror}",
                 hint="choose another output directory, or make room in this one",
             ) from error
 
@@ -177,7 +183,7 @@ def _collected_file(
     file: FoundFile, *, data: bytes | None = None, saved: Path | None = None
 ) -> CollectedFile:
     executable = bool(file.mode & 0o100)
-    return CollectedFile(file.path, file.size, file.truncated, data, saved, executable)
+    return CollectedFile(file.name, file.size, file.truncated, data, saved, executable)
 
 
 def told_files(
@@ -186,8 +192,8 @@ def told_files(
     """Returns what may be told of a collection: none whose name holds a secret; its bytes stay where they are."""
     if not redaction:
         return tuple(files), collection
-    told = tuple(file for file in files if not redaction.holds(str(file.path)))
-    left = {str(file.path): NAME_HIDDEN for file in files if file not in told}
+    told = tuple(file for file in files if not redaction.holds(file.name))
+    left = {file.name: NAME_HIDDEN for file in files if file not in told}
     skipped = {redaction.text(path): why for path, why in {**collection.skipped, **left}.items()}
     return told, replace(collection, skipped=skipped)
 
@@ -242,8 +248,8 @@ class FitNames:
 
     def _fits(self, file: FoundFile) -> bool:
         """Returns whether a file's name is one on the host; notes that it is none."""
-        name = str(file.path)
-        if _USUAL.fullmatch(name) or not any(map(name_fault, file.path.parts)):
+        name = file.name
+        if _USUAL.fullmatch(name) or not any(map(name_fault, name.split("/"))):
             return True
         self.skipped[name] = UNFIT_NAME
         return False
@@ -276,6 +282,6 @@ async def _collected(
     fit = FitNames(sink)
     collection = await sandbox.collect(patterns, limits, fit)
     # A file that shrinks while it is read is known to be cut only after it was begun.
-    cut = {file.path for file in collection.files if file.truncated}
-    files = tuple(replace(file, truncated=True) if cut and file.path in cut else file for file in sink.files)
+    cut = {file.name for file in collection.files if file.truncated}
+    files = tuple(replace(file, truncated=True) if file.name in cut else file for file in sink.files)
     return files, replace(collection, skipped={**collection.skipped, **fit.skipped})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from anyio import CancelScope, move_on_after, to_thread
@@ -152,7 +151,7 @@ async def _with_files(client: SkillsClient, asked: ServerRun, run: Run, session_
         return result
     with DirectorySink(asked.out_dir, overwrite=asked.force) as sink:
         for file in told_result(run).output_files:
-            found = FoundFile(PurePosixPath(file.name), file.size_bytes, 0o644, file.truncated)
+            found = FoundFile(file.name, file.size_bytes, 0o644, file.truncated)
             await to_thread.run_sync(sink.begin, found)
             async for piece in client.sessions.file(session_id, file.name):
                 await to_thread.run_sync(sink.write, piece)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import struct
 import zlib
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from sandbox_skills.ci.compare import compare
@@ -41,8 +40,7 @@ def seen(
     end = Exited(ending) if isinstance(ending, int) else ending
     outcome = Outcome(end, stdout=stdout.encode(), stderr=stderr.encode(), limits_hit=hit, **more)
     collected = tuple(
-        CollectedFile(PurePosixPath(path), len(data), truncated=False, data=data)
-        for path, data in (files or {}).items()
+        CollectedFile(path, len(data), truncated=False, data=data) for path, data in (files or {}).items()
     )
     return Observed(outcome, Limits(), collected, limits_hit=hit, hints=hints, behaviour=behaviour)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pytest
 
@@ -22,7 +22,7 @@ def told(result: RunResult, *unmatched: str) -> list[str]:
 
 
 def saved(path: str, size: int, *, truncated: bool = False) -> RunResult:
-    file = CollectedFile(PurePosixPath(path), size, truncated, saved=Path("/host") / path)
+    file = CollectedFile(path, size, truncated, saved=Path("/host") / path)
     return replace(NOTHING, files=(file,))
 
 

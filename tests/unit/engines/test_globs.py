@@ -30,10 +30,14 @@ def runner() -> ModuleType:
 
 
 def runner_matches(pattern: str, path: str) -> bool:
+    """As the runner finds a file: `advance` goes down to its directory, where `last_name` tells."""
     states = {runner().compile_pattern(pattern)}
-    for name in path.split("/"):
-        states = runner().advance(states, name)
-    return () in states
+    *above, name = path.split("/")
+    for folder in above:
+        states = runner().advance(states, folder)
+    found = bool(runner().last_name(states)(name))
+    assert found is (() in runner().advance(states, name))
+    return found
 
 
 # The reference: a set of members for each character, and recursion over all that a star may take.

@@ -35,7 +35,7 @@ def spec(**fields: Any) -> OutputSpec:  # noqa: ANN401  # a model writes these
 
 
 def found(path: str, size: int = 1, *, truncated: bool = False) -> FoundFile:
-    return FoundFile(PurePosixPath(path), size, 0o644, truncated=truncated)
+    return FoundFile(path, size, 0o644, truncated=truncated)
 
 
 # --- The manifest

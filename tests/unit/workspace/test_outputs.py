@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import anyio
@@ -29,7 +29,7 @@ LIMITS = CollectLimits()
 
 
 def found(path: str, data: bytes = b"new", mode: int = 0o644, *, truncated: bool = False) -> FoundFile:
-    return FoundFile(PurePosixPath(path), len(data), mode, truncated=truncated)
+    return FoundFile(path, len(data), mode, truncated=truncated)
 
 
 def give(sink: FileSink, path: str, data: bytes = b"new", mode: int = 0o644) -> None:

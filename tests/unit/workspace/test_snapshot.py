@@ -122,9 +122,9 @@ class TestThereAndBack:
     ) -> None:
         one, two = boxes
         rows = [
-            (FoundFile(PurePosixPath("out/cut"), 9, 0o644, truncated=True), b"half"),
-            (FoundFile(PurePosixPath("out/shrank"), 9, 0o755), b"short"),
-            (FoundFile(PurePosixPath("out/a\\b"), 1, 0o644), b"x"),
+            (FoundFile("out/cut", 9, 0o644, truncated=True), b"half"),
+            (FoundFile("out/shrank", 9, 0o755), b"short"),
+            (FoundFile("out/a\\b", 1, 0o644), b"x"),
         ]
 
         async def collect(patterns: Sequence[str], limits: CollectLimits, sink: FileSink) -> Collected:
