@@ -20,7 +20,7 @@ from sandbox_skills.catalog.lock_file import unwritable
 from sandbox_skills.catalog.manifest import TOOL_NAME
 from sandbox_skills.catalog.text import one_line
 from sandbox_skills.catalog.tool_spec import MAX_TOOL_NAME
-from sandbox_skills.directories import owned_directory, sweep_owned
+from sandbox_skills.directories import owned_directory, remove_tree, sweep_owned
 from sandbox_skills.errors import ToolDefinitionError, ToolNotFoundError, ToolProtectedError, Violation
 
 if TYPE_CHECKING:
@@ -80,8 +80,15 @@ class DefinedTools:
 
     def apart(self, owner: str) -> DefinedTools:
         """Returns those of one owner: persistent ones are made in the same root, all others are its alone. Pure."""
-        name = hashlib.sha256(owner.encode(errors="surrogatepass")).hexdigest()[:32]
-        return DefinedTools(self._root, self._temporary / name)
+        return DefinedTools(self._root, self._own(owner))
+
+    def forget(self, owner: str) -> None:
+        """Removes what one owner has made that is not persistent; nothing is fine."""
+        with suppress(OSError):  # what cannot be removed goes with the provider
+            remove_tree(self._own(owner))
+
+    def _own(self, owner: str) -> Path:
+        return self._temporary / hashlib.sha256(owner.encode(errors="surrogatepass")).hexdigest()[:32]
 
     @property
     def roots(self) -> tuple[Path, ...]:

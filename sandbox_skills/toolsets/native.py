@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
+from weakref import WeakKeyDictionary
 
 from anyio import to_thread
 from pydantic import Field
@@ -100,7 +101,7 @@ class NativeToolset:
         self._timeout = timeout
         self._max_result = max_result
         self._declared = DeclaredTools()
-        self._with_made: dict[str, DeclaredTools] = {}
+        self._with_made: WeakKeyDictionary[object, DeclaredTools] = WeakKeyDictionary()
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -157,9 +158,10 @@ class NativeToolset:
 
     def _seen(self, conversation: Conversation | None) -> DeclaredTools:
         """Returns what a conversation was offered last, which most have in common."""
-        if self._making is None or conversation is None or not self._making.has_made(conversation):
+        made = None if self._making is None or conversation is None else self._making.made_in(conversation)
+        if made is None:
             return self._declared
-        return self._with_made.setdefault(conversation.id, DeclaredTools())
+        return self._with_made.setdefault(made, DeclaredTools())
 
     def _loads(self) -> bool:
         return not self._loader and bool(self._runs.skills.list())

@@ -36,6 +36,10 @@ EMPTIED = "the workspace was lost or its time was over: files of earlier calls a
 """What a result begins with where it was made in a new workspace in place of an old one."""
 
 
+MAX_EMPTIED = 1_000
+"""Workspaces of which that is still to be told: a conversation may never come back, and then nobody is told."""
+
+
 class Demand(Protocol):
     """Returns the pin that a skill's copy must meet, as `install.Trust.demanded`. Blocking."""
 
@@ -87,7 +91,7 @@ class SkillRuns:
     secrets: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     demanded: Demand = _no_demand
     ceilings: RunLimits = NO_CEILINGS
-    _emptied: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]], repr=False)
+    _emptied: dict[tuple[str, str], None] = field(default_factory=dict[tuple[str, str], None], repr=False)
 
     async def find(self, name: str) -> SkillSpec:
         """Returns an offered skill; raises SkillNotFoundError with near names."""
@@ -148,7 +152,7 @@ class SkillRuns:
         workspace = (context.conversation.tenant, session.id)
         if workspace not in self._emptied:
             return ()
-        self._emptied.discard(workspace)
+        del self._emptied[workspace]
         return (EMPTIED,)
 
     async def _vouched(self, spec: SkillSpec | None) -> SkillSpec | None:
@@ -236,12 +240,17 @@ class SkillRuns:
             left = self.sessions.snapshot_of(name, tenant=tenant)
             session = await self.sessions.open(name, tenant=tenant, restore=left, anew=left is None)
             if left is None:
-                self._emptied.add((tenant, name))
+                self._note_emptied(tenant, name)
             return session
 
     def emptied(self, conversation: Conversation) -> None:
         """Says that an earlier program had the conversation's workspace: the next run's result tells that it is new."""
-        self._emptied.add((conversation.tenant, workspace_name(conversation)))
+        self._note_emptied(conversation.tenant, workspace_name(conversation))
+
+    def _note_emptied(self, tenant: str, workspace: str) -> None:
+        self._emptied[tenant, workspace] = None
+        while len(self._emptied) > MAX_EMPTIED:
+            del self._emptied[next(iter(self._emptied))]
 
     async def workspaces(self, conversation: Conversation) -> list[LiveSession]:
         """Returns the workspaces of a conversation that live; makes none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +33,10 @@ MAX_MADE = 100
 """Tools that one conversation may have made: more than a model can choose among, and they lie on the host."""
 
 
+MAX_CONVERSATIONS = 1_000
+"""Conversations whose tools are kept, of one tenant: a folder each. Those not asked for longest go first."""
+
+
 class _Made:
     """What one conversation has made: the names of the skills, and where they lie."""
 
@@ -49,7 +54,7 @@ class ToolMaking:
     """Makes and removes tools in `defined`, which whoever entered it owns. Blocking; safe to use from several threads.
 
     The tools made here are their conversation's whatever skills it is offered, and no other's; those of earlier times
-    are skills like others.
+    are skills like others. They end with MAX_CONVERSATIONS others that made some since: persistent ones stay skills.
     """
 
     def __init__(self, defined: DefinedTools, offered: OfferedSkills, *, tenant: str) -> None:
@@ -57,16 +62,20 @@ class ToolMaking:
         self._defined = defined
         self._offered = offered
         self._lock = threading.Lock()
-        self._made: dict[str, _Made] = {}
+        self._made: OrderedDict[str, _Made] = OrderedDict()
 
-    def has_made(self, conversation: Conversation) -> bool:
-        """Tells whether tools were made in a conversation that are still there. Pure."""
-        made = self._made.get(conversation.id)
-        return made is not None and bool(made.names)
+    def made_in(self, conversation: Conversation) -> object | None:
+        """Returns what stands for the tools that were made in a conversation as long as some are there; else None."""
+        return self._made.get(conversation.id)
 
     def skills(self, conversation: Conversation) -> tuple[SkillSpec, ...]:
         """Returns the skills of the tools that were made in a conversation."""
-        return self._made[conversation.id].skills() if self.has_made(conversation) else ()
+        with self._lock:
+            made = self._made.get(conversation.id)
+            if made is None:
+                return ()
+            self._made.move_to_end(conversation.id)
+        return made.skills()
 
     def define(
         self, call: ToolCall, visible: Mapping[str, DeclaredTool], conversation: Conversation
@@ -87,7 +96,7 @@ class ToolMaking:
                 raise ToolDefinitionError(call.name, [wrong], hint="Remove one first.")
             made = mine.defined.define(definition)
             mine.names |= {made.tool.skill}
-            self._made[conversation.id] = mine
+            self._keep(conversation, mine)
         return made, definition
 
     def remove(self, call: ToolCall, visible: Mapping[str, DeclaredTool], conversation: Conversation) -> str:
@@ -109,7 +118,19 @@ class ToolMaking:
             mine = self._made.get(conversation.id) or self._new(conversation)
             mine.defined.remove(name)
             mine.names -= {skill.name}
+            self._keep(conversation, mine)
         return name
+
+    def _keep(self, conversation: Conversation, mine: _Made) -> None:
+        """Remembers what a conversation has made; of too many, what was asked for longest ago is removed."""
+        self._made.pop(conversation.id, None)
+        if mine.names:
+            self._made[conversation.id] = mine
+        else:
+            self._defined.forget(conversation.id)
+        while len(self._made) > MAX_CONVERSATIONS:
+            gone, _ = self._made.popitem(last=False)
+            self._defined.forget(gone)
 
     def _new(self, conversation: Conversation) -> _Made:
         return _Made(self._defined.apart(conversation.id))

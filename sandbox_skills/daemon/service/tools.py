@@ -33,6 +33,11 @@ MAX_CONVERSATIONS = 10_000
 """Conversations whose state is remembered, of all tenants: a hundred bytes and what skills were loaded in each."""
 
 
+MAX_OUTDATED = 256
+"""Tools that a change of their tenant has put out of use, and that calls may still have: an admin makes no more changes
+in the quarter of an hour that a call may take."""
+
+
 @dataclass(frozen=True, slots=True)
 class Offer:
     """What a model is told: the definitions of tools as its API takes them, and a section for the system prompt."""
@@ -169,10 +174,16 @@ class ToolService:
         skills = await self._kept.skills(tenant=tenant.id)
         tools = await to_thread.run_sync(partial(TenantTools, self._live, skills, tenant, self.demanded))
         if known is not None:
-            self._outdated.append(known.tools)
+            await self._outdate(known.tools)
         made = _Known(tools, asyncio.Semaphore(tools.limits.concurrency))
         self._known[tenant.id] = made
         return made
+
+    async def _outdate(self, tools: TenantTools) -> None:
+        """Keeps tools in whose place there are others as long as calls may be under way with them."""
+        self._outdated.append(tools)
+        if len(self._outdated) > MAX_OUTDATED:
+            await to_thread.run_sync(self._outdated.pop(0).close)
 
     async def _conversation(self, session_id: str, *, tenant: str) -> Conversation:
         """Returns the conversation of a session; one that has an id of ours is a session of the tenant's or none."""

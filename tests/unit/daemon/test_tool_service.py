@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from sandbox_skills.catalog.define import PREFIX
 from sandbox_skills.daemon.errors import SessionNotFoundError
+from sandbox_skills.daemon.service import tools as tools_module
 from sandbox_skills.daemon.service.kept_skills import KeptSkills
 from sandbox_skills.daemon.service.skill_folders import SkillFolders
 from sandbox_skills.daemon.service.skill_upload import Upload
@@ -138,6 +140,18 @@ async def test_what_an_admin_says_of_a_tenant_counts_from_the_next_call_on(tmp_p
         own = {"skills": {"served": {"allow": True}}}
         await world.tenants.update(world.a, policy=own, actor="test")
         assert "served" in (await world.tools.offer("mcp", tenant=world.a)).prompt
+
+
+async def test_what_changes_of_a_tenant_put_out_of_use_is_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tools_module, "MAX_OUTDATED", 2)
+    async with opened_world(tmp_path) as world:
+        for number in range(1, 6):
+            await world.tools.offer("mcp", ["native"], tenant=world.a)  # whose tools lie in a folder
+            await world.tenants.update(world.a, limits={"concurrency": number}, actor="test")
+        assert len(list((tmp_path / "data" / "defined").glob(f"{PREFIX}*"))) == 3
+    assert list((tmp_path / "data" / "defined").glob(f"{PREFIX}*")) == []
 
 
 async def test_calls_of_one_session_share_what_was_loaded_and_others_do_not(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ import pytest
 from sandbox_skills.artifacts import LocalArtifactStore
 from sandbox_skills.catalog import Catalog, SkillRoot, defined_tools
 from sandbox_skills.catalog.builtin_names import BUILTIN_TOOLS, TOOLS_BY_TOOLSET
+from sandbox_skills.catalog.define import PREFIX
 from sandbox_skills.engines.fake import FakeEngine
 from sandbox_skills.policy import Policy, SkillRule
 from sandbox_skills.spec import SandboxSpec
@@ -370,6 +372,38 @@ class TestMaking:
         assert "Remove one first." in told(await world.call("define_tool", **{**DEFINE, "name": "three"}))
         await world.call("remove_tool", name="one")
         assert not (await world.call("define_tool", **{**DEFINE, "name": "three"})).is_error
+
+    async def test_tools_of_conversations_that_nobody_comes_back_to_go_with_all_that_is_known_of_them(
+        self, world: World, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(tool_making, "MAX_CONVERSATIONS", 3)
+        talks = [Conversation(f"c{number}", tenant="t") for number in range(5)]
+
+        def has_it(talk: Conversation) -> bool:
+            return "add_one" in [tool.name for tool in world.box.tools(talk)]
+
+        for talk in talks[:3]:
+            await world.box.call(ToolCall("define_tool", DEFINE), talk)
+        assert [has_it(talk) for talk in talks] == [True, True, True, False, False]
+        assert has_it(talks[0])  # asked for last
+        for talk in talks[3:]:
+            await world.box.call(ToolCall("define_tool", DEFINE), talk)
+        assert [has_it(talk) for talk in talks] == [True, False, False, True, True]
+        assert (await world.box.call(ToolCall("add_one", {}), talks[1])).code == "tool_not_found"
+        assert len(list(root.parent.glob(f"{PREFIX}*/*/add-one"))) == 3
+        gc.collect()
+        assert len(world.toolset._with_made) == 3
+
+    async def test_nothing_is_left_of_a_conversation_whose_tools_are_all_removed(
+        self, world: World, root: Path
+    ) -> None:
+        await world.call("define_tool", **DEFINE)
+        assert list(root.parent.glob(f"{PREFIX}*/*/add-one")) != []
+        await world.call("remove_tool", name="add_one")
+        assert list(root.parent.glob(f"{PREFIX}*/*")) == []
+        gc.collect()
+        assert len(world.toolset._with_made) == 0
+        assert not (await world.call("define_tool", **DEFINE)).is_error
 
     async def test_an_allowlist_does_not_hide_what_was_made_here(self, root: Path) -> None:
         skill(root, "weather", WEATHER)

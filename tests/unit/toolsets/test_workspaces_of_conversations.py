@@ -16,6 +16,7 @@ from sandbox_skills.engines.fake import FakeEngine
 from sandbox_skills.errors import QuotaError
 from sandbox_skills.policy import Policy, SkillRule
 from sandbox_skills.spec import SandboxSpec
+from sandbox_skills.toolsets import skill_runs as skill_runs_module
 from sandbox_skills.toolsets.base import CallContext, Conversation
 from sandbox_skills.toolsets.offered import OfferedSkills
 from sandbox_skills.toolsets.skill_runs import EMPTIED, SkillRuns, workspace_name
@@ -97,6 +98,18 @@ async def test_a_workspace_that_was_lost_is_told_once(tmp_path: Path) -> None:
         second = await skill_runs.run(None, TRUE, context(), tool="x")
         assert EMPTIED in first.notes
         assert EMPTIED not in second.notes
+
+
+async def test_of_conversations_that_never_come_back_no_more_than_some_are_remembered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(skill_runs_module, "MAX_EMPTIED", 2)
+    async with runs(tmp_path) as (skill_runs, _):
+        for name in ("a", "b", "b", "c"):
+            skill_runs.emptied(Conversation(name, tenant="t"))
+        told = [await skill_runs.run(None, TRUE, context(name), tool="x") for name in ("a", "b", "c")]
+        assert [EMPTIED in result.notes for result in told] == [False, True, True]
+        assert not skill_runs._emptied
 
 
 async def test_one_conversation_too_many_takes_the_place_of_the_one_at_rest_which_finds_its_files_again(
