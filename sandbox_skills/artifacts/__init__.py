@@ -7,40 +7,36 @@ from typing import TYPE_CHECKING
 from sandbox_skills.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from sandbox_skills.artifacts.choices import DAY_SECONDS, ArtifactQuota, RetentionPolicy
     from sandbox_skills.artifacts.local import LocalArtifactStore
     from sandbox_skills.artifacts.names import MAX_NAME_BYTES, check_name, format_ref, parse_ref
     from sandbox_skills.artifacts.store import (
-        DAY_SECONDS,
         DEFAULT_PAGE,
         MAX_PAGE,
         Artifact,
         ArtifactMetadata,
-        ArtifactQuota,
         ArtifactReader,
         ArtifactStore,
         Content,
         Page,
         Removed,
-        RetentionPolicy,
         Usage,
     )
 
 _HOMES = {
+    "choices": ("DAY_SECONDS", "ArtifactQuota", "RetentionPolicy"),
     "local": ("LocalArtifactStore",),
     "names": ("MAX_NAME_BYTES", "check_name", "format_ref", "parse_ref"),
     "store": (
-        "DAY_SECONDS",
         "DEFAULT_PAGE",
         "MAX_PAGE",
         "Artifact",
         "ArtifactMetadata",
-        "ArtifactQuota",
         "ArtifactReader",
         "ArtifactStore",
         "Content",
         "Page",
         "Removed",
-        "RetentionPolicy",
         "Usage",
     ),
 }

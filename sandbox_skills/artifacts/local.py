@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from anyio import to_thread
 
+from sandbox_skills.artifacts.choices import ArtifactQuota
 from sandbox_skills.artifacts.content import opened
 from sandbox_skills.artifacts.names import MAX_VERSION, check_name, parse_ref, shown, text_fault
 from sandbox_skills.artifacts.open_file import OpenFile
 from sandbox_skills.artifacts.reader import BlobReader
-from sandbox_skills.artifacts.store import DEFAULT_PAGE, MAX_PAGE, ArtifactMetadata, ArtifactQuota, QuotaOf
+from sandbox_skills.artifacts.store import DEFAULT_PAGE, MAX_PAGE, ArtifactMetadata, QuotaOf
 from sandbox_skills.artifacts.tenant_store import TenantStore
 from sandbox_skills.directories import make_private
 from sandbox_skills.errors import ArtifactNameError, ArtifactStoreError, RequestError, SettingsError
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
     from pathlib import Path
 
-    from sandbox_skills.artifacts.store import Artifact, Content, Page, Removed, RetentionPolicy, Usage
+    from sandbox_skills.artifacts.choices import RetentionPolicy
+    from sandbox_skills.artifacts.store import Artifact, Content, Page, Removed, Usage
 
 _FIRST = ("", -1)
 """Before every name and version."""

@@ -9,7 +9,8 @@ from sandbox_skills.errors import QuotaError
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from sandbox_skills.artifacts.store import Artifact, ArtifactQuota, RetentionPolicy, Usage
+    from sandbox_skills.artifacts.choices import ArtifactQuota, RetentionPolicy
+    from sandbox_skills.artifacts.store import Artifact, Usage
 
 
 QUOTA_HINT = "remove artifacts, or raise artifacts.max_count and artifacts.max_bytes"

@@ -7,17 +7,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from sandbox_skills.artifacts.choices import ArtifactQuota
 from sandbox_skills.artifacts.names import format_ref
-from sandbox_skills.spec import MIB
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from contextlib import AbstractAsyncContextManager
 
+    from sandbox_skills.artifacts.choices import RetentionPolicy
+
 Content = bytes | Path | AsyncIterable[bytes]
 """Bytes to keep: at once, in a host file, or as they come."""
-
-DAY_SECONDS = 86_400.0
 
 DEFAULT_PAGE = 100
 """Artifacts of a page: about 40 KB of JSON, one answer's worth."""
@@ -78,33 +78,8 @@ class Usage:
     stored_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ArtifactQuota:
-    """The most that one tenant may keep: versions, and bytes counted once for each version.
-
-    Equal contents count each time: what fits does not depend on what others hold, and removing a version frees
-    exactly its size.
-    """
-
-    count: int = 10_000  # a hundred full collections
-    bytes: int = 2048 * MIB  # thirty-two full collections
-
-
 QuotaOf = Callable[[str], ArtifactQuota]
 """Tells the quota of a tenant, asked anew at every use."""
-
-
-@dataclass(frozen=True, slots=True)
-class RetentionPolicy:
-    """What `retain` leaves. None is no limit; `max_age` in seconds.
-
-    Versions older than `max_age` go, the latest of a name too. For `max_count` and `max_bytes` the oldest go first,
-    but never the latest of a name: where only those are left, they stay.
-    """
-
-    max_age: float | None = None
-    max_count: int | None = None
-    max_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
     from pathlib import Path
 
+    from sandbox_skills.artifacts.choices import ArtifactQuota, RetentionPolicy
     from sandbox_skills.artifacts.open_file import OpenFile
-    from sandbox_skills.artifacts.store import ArtifactMetadata, ArtifactQuota, RetentionPolicy
+    from sandbox_skills.artifacts.store import ArtifactMetadata
 
 
 class TenantStore:

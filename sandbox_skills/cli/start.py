@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 
 NEW_OBJECTS = 200_000
 """Between two collections of garbage; Python's own 700 makes a third of the time that imports take."""
@@ -12,6 +13,8 @@ USUAL = gc.get_threshold()
 
 def main() -> None:
     """Runs the program and exits with its code."""
+    # pydantic would look through every package that is installed, and import what says that it is a plugin of it.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # noqa: TID251  # its own switch, of this process
     gc.set_threshold(NEW_OBJECTS, *USUAL[1:])
     from sandbox_skills.cli.main import main as run  # noqa: PLC0415  # these imports are what it is set for
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, TypeAdapter
@@ -16,7 +17,18 @@ Globs = tuple[str, ...]
 """Patterns in which `*` stands for any text; a word without one stands for itself."""
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Size = Annotated[int, BeforeValidator(TypeAdapter(ByteSize).validate_python), Field(gt=0)]
+
+
+@cache
+def _byte_size() -> TypeAdapter[ByteSize]:
+    return TypeAdapter(ByteSize)
+
+
+def _bytes(value: object) -> int:
+    return _byte_size().validate_python(value)
+
+
+Size = Annotated[int, BeforeValidator(_bytes), Field(gt=0)]
 """Bytes, as a number or as text such as `64KiB`."""
 
 
@@ -83,7 +95,7 @@ class RunLimits(_Part):
     stderr_bytes: Size | None = None
 
 
-NO_CEILINGS = RunLimits()
+NO_CEILINGS = RunLimits.model_construct()
 """Of whom nobody says anything."""
 
 
@@ -107,11 +119,11 @@ class SkillRule(_Part):
 
     allow: bool = True
     digest: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
-    scripts: Allowed = Allowed()
+    scripts: Allowed = Allowed.model_construct()
     commands: Commands | None = None
     env: dict[VariableName, str] = Field(default_factory=dict)
     secrets: tuple[VariableName, ...] = ()
-    limits: RunLimits = RunLimits()
+    limits: RunLimits = RunLimits.model_construct()
     network: Literal["none"] = "none"
     needs_approval: Approval = "never"
 
@@ -138,7 +150,7 @@ class Policy(_Part):
     the rules for the skill's name deny stays denied, whoever's they are.
     """
 
-    default: SkillRule = SkillRule()
+    default: SkillRule = SkillRule.model_construct()
     skills: dict[str, SkillRule] = Field(default_factory=dict)
     tools: dict[str, ToolRule] = Field(default_factory=dict)
     tenants: dict[str, TenantPolicy] = Field(default_factory=dict)

@@ -9,12 +9,12 @@ import platformdirs
 from pydantic import BaseModel, BeforeValidator, Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from sandbox_skills.artifacts.store import DAY_SECONDS, ArtifactQuota, RetentionPolicy
+from sandbox_skills.artifacts.choices import DAY_SECONDS, ArtifactQuota, RetentionPolicy
 from sandbox_skills.catalog.scan import MAX_DIRECTORIES
 from sandbox_skills.settings.daemon_section import DaemonSettings
 from sandbox_skills.settings.model_section import ModelSettings
 from sandbox_skills.settings.policy_section import PolicySettings, SecretsSettings, ToolsSettings
-from sandbox_skills.settings.section import AbsolutePath, Count, Seconds, Section, Size, words
+from sandbox_skills.settings.section import AbsolutePath, Count, Late, Seconds, Section, Size, words
 from sandbox_skills.settings.server_section import ServerSettings
 from sandbox_skills.settings.workspace_tools_section import WorkspaceToolsSettings
 from sandbox_skills.spec import CollectLimits, Guarantee, Limits, SandboxLimits
@@ -219,28 +219,28 @@ class Settings(BaseSettings):
     data_dir: AbsolutePath = Field(default_factory=default_data_dir)
     engine: Literal["docker", "bubblewrap", "local", "fake"] = "docker"
     accept_no_isolation: bool = False
-    skills: SkillsSettings = SkillsSettings()
-    docker: DockerSettings = DockerSettings()
-    bubblewrap: BubblewrapSettings = BubblewrapSettings()
-    image: ImageSettings = ImageSettings()
-    sandbox: SandboxSettings = SandboxSettings()
-    run: RunSettings = RunSettings()
-    python: PythonSettings = PythonSettings()
-    collect: CollectSettings = CollectSettings()
-    pool: PoolSettings = PoolSettings()
-    store: StoreSettings = StoreSettings()
-    artifacts: ArtifactsSettings = ArtifactsSettings()
-    inputs: InputsSettings = InputsSettings()
-    session: SessionSettings = SessionSettings()
-    audit: AuditSettings = AuditSettings()
-    workspace_tools: WorkspaceToolsSettings = WorkspaceToolsSettings()
-    model: ModelSettings = ModelSettings()
-    tools: ToolsSettings = ToolsSettings()
-    mcp: McpSettings = McpSettings()
-    server: ServerSettings = ServerSettings()
-    daemon: DaemonSettings = DaemonSettings()
-    policy: PolicySettings = PolicySettings()
-    secrets: SecretsSettings = SecretsSettings()
+    skills: Late[SkillsSettings] = SkillsSettings.usual()
+    docker: Late[DockerSettings] = DockerSettings.usual()
+    bubblewrap: Late[BubblewrapSettings] = BubblewrapSettings.usual()
+    image: Late[ImageSettings] = ImageSettings.usual()
+    sandbox: Late[SandboxSettings] = SandboxSettings.usual()
+    run: Late[RunSettings] = RunSettings.usual()
+    python: Late[PythonSettings] = PythonSettings.usual()
+    collect: Late[CollectSettings] = CollectSettings.usual()
+    pool: Late[PoolSettings] = PoolSettings.usual()
+    store: Late[StoreSettings] = StoreSettings.usual()
+    artifacts: Late[ArtifactsSettings] = ArtifactsSettings.usual()
+    inputs: Late[InputsSettings] = InputsSettings.usual()
+    session: Late[SessionSettings] = SessionSettings.usual()
+    audit: Late[AuditSettings] = AuditSettings.usual()
+    workspace_tools: Late[WorkspaceToolsSettings] = WorkspaceToolsSettings.usual()
+    model: Late[ModelSettings] = ModelSettings.usual()
+    tools: Late[ToolsSettings] = ToolsSettings.usual()
+    mcp: Late[McpSettings] = McpSettings.usual()
+    server: Late[ServerSettings] = ServerSettings.usual()
+    daemon: Late[DaemonSettings] = DaemonSettings.usual()
+    policy: Late[PolicySettings] = PolicySettings.usual()
+    secrets: Late[SecretsSettings] = SecretsSettings.usual()
 
     @classmethod
     def sections(cls) -> frozenset[str]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
-from sandbox_skills.policy import Policy, SkillRule, TenantPolicy, ToolRule
+from sandbox_skills.policy.rules import Policy, SkillRule, TenantPolicy, ToolRule
 from sandbox_skills.settings.section import AbsolutePath, Section, words
 
 
@@ -14,7 +14,7 @@ class PolicySettings(Section):
     """Who may run what, as `policy.Policy`, here or in a file of its own, which has the other four at its top."""
 
     file: AbsolutePath | None = None
-    default: SkillRule = SkillRule()
+    default: SkillRule = SkillRule.model_construct()
     skills: dict[str, SkillRule] = Field(default_factory=dict)
     tools: dict[str, ToolRule] = Field(default_factory=dict)
     tenants: dict[str, TenantPolicy] = Field(default_factory=dict)

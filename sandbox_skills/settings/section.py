@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, TypeAdapter
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core.core_schema import no_info_plain_validator_function
+
+from sandbox_skills.policy.rules import Seconds, Size
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from pydantic_core import CoreSchema
+
+__all__ = ["AbsolutePath", "Count", "Late", "Seconds", "Section", "Size", "words"]
 
 
 def _absolute(path: Path) -> Path:
@@ -15,9 +26,6 @@ def _absolute(path: Path) -> Path:
 
 
 AbsolutePath = Annotated[Path, AfterValidator(_absolute)]
-Size = Annotated[int, BeforeValidator(TypeAdapter(ByteSize).validate_python), Field(gt=0)]
-"""Bytes, as a number or as text such as `256MiB`."""
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(gt=0)]
 
 
@@ -30,3 +38,26 @@ class Section(BaseModel):
     """A group of settings; a name that it does not have is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    @classmethod
+    def usual(cls) -> Self:
+        """Returns the section with its defaults, for which no validator has to be built."""
+        return cls.model_construct()
+
+
+AnySection = TypeVar("AnySection", bound=Section)
+
+
+class _Late:
+    """Has a section's validator built when a value is given: most commands are given one section, if any."""
+
+    def __get_pydantic_core_schema__(self, source: type[Section], handler: object) -> CoreSchema:
+        return no_info_plain_validator_function(partial(self._validated, source))
+
+    @staticmethod
+    def _validated(section: type[Section], value: object) -> Section:
+        # Faults inside keep their places: the library takes a ValidationError apart.
+        return value if isinstance(value, section) else section.model_validate(value)
+
+
+Late = Annotated[AnySection, _Late()]

@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING
 
 from sandbox_skills.settings.section import Count, Section, Size
 from sandbox_skills.toolsets.workspace_tools.names import Profile  # noqa: TC001  # pydantic reads annotations
-from sandbox_skills.toolsets.workspace_tools.options import STREAM_BYTES, Place, WorkspaceToolsOptions
-from sandbox_skills.toolsets.workspace_tools.state import Lifetime  # noqa: TC001  # likewise
+from sandbox_skills.toolsets.workspace_tools.options import (
+    STREAM_BYTES,
+    Lifetime,
+    Place,
+    WorkspaceToolsOptions,
+)
 
 if TYPE_CHECKING:
     from sandbox_skills.spec import Limits

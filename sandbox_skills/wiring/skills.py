@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,14 +11,17 @@ from sandbox_skills.catalog.catalog import LENIENT, Catalog
 from sandbox_skills.catalog.lock_file import LockFile
 from sandbox_skills.catalog.roots import default_roots, search_order
 from sandbox_skills.catalog.skill import SkillRoot
-from sandbox_skills.install.trust import Trust
 from sandbox_skills.settings import current_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from sandbox_skills.catalog.skill import SkillSpec
     from sandbox_skills.install.library import Library
+    from sandbox_skills.install.trust import Trust
     from sandbox_skills.settings import Settings
+
+    Review = Callable[[tuple[SkillSpec, ...]], tuple[SkillSpec, ...]]
 
 
 def catalog(settings: Settings) -> Catalog:
@@ -45,12 +49,25 @@ def catalog_of(settings: Settings, roots: Sequence[SkillRoot]) -> Catalog:
     """Returns the skills of these roots, read and pinned as the settings say."""
     chosen = settings.skills
     options = replace(LENIENT, precedence=chosen.precedence, max_directories=chosen.max_directories)
-    return Catalog(roots, options, review=trust(settings).review)
+    return Catalog(roots, options, review=_review(settings))
 
 
-def trust(settings: Settings) -> Trust:
+def _review(settings: Settings) -> Review:
+    """Returns what tells which skills are what was pinned; it has nothing to look at while there is no pin."""
+    lock = LockFile(settings.lock_file())
+    trusted = cache(partial(trust, settings, lock))
+
+    def review(skills: tuple[SkillSpec, ...]) -> tuple[SkillSpec, ...]:
+        return trusted().review(skills) if lock.pins() else skills
+
+    return review
+
+
+def trust(settings: Settings, lock: LockFile | None = None) -> Trust:
     """Returns what the user has accepted."""
-    return Trust(LockFile(settings.lock_file()))
+    from sandbox_skills.install.trust import Trust  # noqa: PLC0415  # most users pin nothing
+
+    return Trust(lock or LockFile(settings.lock_file()))
 
 
 def library(settings: Settings) -> Library:

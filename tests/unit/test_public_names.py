@@ -14,6 +14,8 @@ import sandbox_skills
 import sandbox_skills.artifacts
 import sandbox_skills.catalog
 import sandbox_skills.client
+import sandbox_skills.policy
+import sandbox_skills.spec
 import sandbox_skills.telemetry
 import sandbox_skills.wiring
 
@@ -26,6 +28,8 @@ LAZY = (
     sandbox_skills.artifacts,
     sandbox_skills.catalog,
     sandbox_skills.client,
+    sandbox_skills.policy,
+    sandbox_skills.spec,
     sandbox_skills.telemetry,
     sandbox_skills.wiring,
 )

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from sandbox_skills.toolsets.workspace_tools.names import Profile
-    from sandbox_skills.toolsets.workspace_tools.state import Lifetime
 
 STREAM_BYTES = 16 * KIB
 """Of each stream of a run: what a model reads of a log, and about 4,000 tokens."""
@@ -22,6 +21,9 @@ OUTPUT_BYTES = 2 * STREAM_BYTES
 
 ARTIFACT_BYTES = 64 * MIB
 """Of one file that is saved on request: as much as a whole collection."""
+
+Lifetime = Literal["turn", "once", "session"]
+"""How long a loaded skill stands in the prompt: a turn of the user's, one request, or as long as the conversation."""
 
 Place = Literal["system", "tool_result", "reply"]
 """Where what is loaded stands: in the system prompt, in place of the results that loaded it, or only in that result."""

@@ -14,9 +14,6 @@ from urllib.parse import quote
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-Lifetime = Literal["turn", "once", "session"]
-"""How long a loaded skill stands in the prompt: a turn of the user's, one request, or as long as the conversation."""
-
 Mode = Literal["add", "replace", "clear"]
 
 ARTIFACTS = "temp:skill:artifacts"
