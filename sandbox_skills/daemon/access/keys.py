@@ -10,7 +10,7 @@ from sandbox_skills.daemon.access.limits import TenantLimits, tenant_limits
 from sandbox_skills.daemon.access.scopes import Scope
 from sandbox_skills.daemon.access.tokens import matches, new_token, prefix_of, token_hash
 from sandbox_skills.daemon.errors import KeyInvalidError
-from sandbox_skills.daemon.truth.keys import Keys
+from sandbox_skills.daemon.truth.keys import MAX_READ, Keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from sandbox_skills.daemon.truth.tenants import Tenant
 
 _NOBODY = token_hash("nobody's")
-
-MAX_KNOWN = 1_000
-"""Keys of which is remembered what was read of them, a kilobyte each: more are not in use at once."""
 
 KEY_HINT = "send a key that counts as `Authorization: Bearer ssk_...`; an admin makes one with `keys create`"
 
@@ -105,9 +102,9 @@ class KeyRing:
     def _identity(self, kept: KeptKey) -> Identity:
         """Returns whose key it is, the same as before while nothing of key and tenant has changed."""
         known = self._known.get(kept.key.prefix)
-        if known is not None and known[0] == kept:
+        if known is not None and known[0] is kept:
             return known[1]
-        while len(self._known) >= MAX_KNOWN:
+        while len(self._known) >= MAX_READ:
             del self._known[next(iter(self._known))]
         made = Identity(kept.tenant, kept.key.id, frozenset(Scope(name) for name in kept.key.scopes))
         self._known[kept.key.prefix] = (kept, made)

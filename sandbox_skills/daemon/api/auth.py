@@ -8,8 +8,9 @@ from functools import partial
 from typing import Annotated
 
 from fastapi import Depends, Security
-from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import APIKeyHeader, HTTPBearer
 from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
 
 from sandbox_skills.daemon.access.keys import KEY_HINT
 from sandbox_skills.daemon.access.limits import TenantLimits, check_engine
@@ -18,9 +19,24 @@ from sandbox_skills.daemon.api.dependencies import TheDaemon
 from sandbox_skills.daemon.errors import KeyInvalidError, ScopeError
 from sandbox_skills.daemon.working.daemon import Daemon
 
-_BEARER = HTTPBearer(auto_error=False, description="A key: `Authorization: Bearer ssk_...`")
-_HEADER = APIKeyHeader(
-    name="X-API-Key", auto_error=False, description="A key, for clients that set no bearer."
+
+class _ByBearer(HTTPBearer):
+    """What the document says of the usual way to send a key; `token_in` reads it."""
+
+    async def __call__(self, request: HTTPConnection) -> None:
+        """Reads nothing."""
+
+
+class _ByHeader(APIKeyHeader):
+    """What the document says of the other way."""
+
+    async def __call__(self, request: HTTPConnection) -> None:
+        """Reads nothing."""
+
+
+_BEARER = _ByBearer(scheme_name="HTTPBearer", description="A key: `Authorization: Bearer ssk_...`")
+_HEADER = _ByHeader(
+    name="X-API-Key", scheme_name="APIKeyHeader", description="A key, for clients that set no bearer."
 )
 
 
@@ -73,17 +89,19 @@ async def identified(daemon: Daemon, token: str | None) -> Caller:
 
 async def caller(
     daemon: TheDaemon,
-    bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_BEARER)],
-    header: Annotated[str | None, Security(_HEADER)],
+    connection: HTTPConnection,
+    bearer: Annotated[None, Security(_BEARER)],  # noqa: ARG001  # said, not read
+    header: Annotated[None, Security(_HEADER)],  # noqa: ARG001
 ) -> Caller:
     """Returns who asks, whatever the key may do."""
-    return await identified(daemon, bearer.credentials if bearer is not None else header)
+    return await identified(daemon, token_in(connection.headers))
 
 
 def token_in(headers: Headers) -> str | None:
-    """Returns the key that a request brings, None without one: for what is no route, such as a WebSocket. Pure."""
+    """Returns the key that a request brings, None without one. Pure."""
     kind, _, token = headers.get("authorization", "").partition(" ")
-    return token.strip() if kind.lower() == "bearer" else headers.get("x-api-key")
+    token = token.strip() if kind.lower() == "bearer" else ""
+    return token or headers.get("x-api-key")
 
 
 def requires(scope: Scope) -> Callable[[Caller], Awaitable[Caller]]:

@@ -11,7 +11,7 @@ from sandbox_skills.daemon.api.dependencies import TheDaemon
 from sandbox_skills.daemon.api.idempotency import Key, idempotency
 from sandbox_skills.daemon.api.paging import DEFAULT_PAGE, After, Limit, cursor_of, id_behind
 from sandbox_skills.daemon.api.rate_headers import rate_headers
-from sandbox_skills.daemon.api.run_values import RunTold, SkillTold
+from sandbox_skills.daemon.api.run_values import RunTold
 from sandbox_skills.daemon.api.values import Id, Page, rfc3339, rfc3339_or_none
 from sandbox_skills.daemon.service.run_order import RunOrder
 from sandbox_skills.daemon.service.runs import RunFilter
@@ -98,14 +98,12 @@ def told(run: Run, *, whole: bool = True) -> RunTold:
         {
             "id": run.id,
             "state": run.state.value,
-            "skill": SkillTold.model_validate(
-                {
-                    "name": run.skill.name,
-                    "version": run.skill.version,
-                    "digest": run.skill.digest or (run.result or {}).get("digest", ""),
-                    "source": run.skill.source,
-                }
-            ),
+            "skill": {
+                "name": run.skill.name,
+                "version": run.skill.version,
+                "digest": run.skill.digest or (run.result or {}).get("digest", ""),
+                "source": run.skill.source,
+            },
             "session_id": run.session_id,
             "request": run.request,
             "outcome": run.outcome,

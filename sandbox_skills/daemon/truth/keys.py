@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import Text, bindparam, cast, select, update
 
 from sandbox_skills.daemon.errors import KeyNotFoundError
 from sandbox_skills.daemon.truth import audit
@@ -19,13 +20,16 @@ from sandbox_skills.daemon.truth.tenants import Tenant, found
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlalchemy import Row
+    from sqlalchemy import Column, Label, Row
     from sqlalchemy.orm import Session
 
     from sandbox_skills.daemon.truth.database import Database
 
 USED_EVERY_SECONDS = 60.0
 """How exact `last_used_at` is: it says whether a key is in use, and costs no change for each request."""
+
+MAX_READ = 1_000
+"""Keys of which is remembered what was read of them, a kilobyte each: more are not in use at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,7 @@ class Keys:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._read: dict[str, tuple[Row[Any], KeptKey]] = {}
 
     async def add(
         self,
@@ -128,14 +133,17 @@ class Keys:
         return await self._database.write(Change.KEY_REVOKE, end)
 
     async def kept(self, prefix: str) -> KeptKey | None:
-        """Returns the key that a prefix names, with its tenant."""
+        """Returns the key that a prefix names, with its tenant: the same object while nothing of both has changed."""
         row = self._database.look(_BY_PREFIX, prefix=prefix)
         if row is None:
             return None
-        tenant = Tenant(
-            row.tenant_id, row.tenant_name, row.limits, row.policy, row.tenant_created_at, row.disabled_at
-        )
-        return KeptKey(_key(row), row.hash, tenant)
+        known = self._read.get(prefix)
+        if known is not None and known[0] == row:
+            return known[1]
+        while len(self._read) >= MAX_READ:
+            del self._read[next(iter(self._read))]
+        self._read[prefix] = (row, _kept(row))
+        return self._read[prefix][1]
 
     async def used(self, key: ApiKey) -> None:
         """Remembers that a key is in use, at most once every USED_EVERY_SECONDS."""
@@ -145,12 +153,18 @@ class Keys:
             await self._database.write(Change.KEY_USED, lambda session: session.execute(query))
 
 
+def _text(column: Column[Any]) -> Label[str]:
+    """Returns a column of JSON as it stands there: what has not changed need not be read."""
+    return cast(column, Text).label(column.name)
+
+
 _BY_PREFIX = Prepared(
     select(
-        *KEY.c,
+        *(one for one in KEY.c if one is not KEY.c.scopes),
+        _text(KEY.c.scopes),
         TENANT.c.name.label("tenant_name"),
-        TENANT.c.limits,
-        TENANT.c.policy,
+        _text(TENANT.c.limits),
+        _text(TENANT.c.policy),
         TENANT.c.created_at.label("tenant_created_at"),
         TENANT.c.disabled_at,
     )
@@ -159,12 +173,18 @@ _BY_PREFIX = Prepared(
 )
 
 
-def _key(row: KeyRow | Row[Any]) -> ApiKey:
+def _kept(row: Row[Any]) -> KeptKey:
+    limits, policy = json.loads(row.limits), json.loads(row.policy)
+    tenant = Tenant(row.tenant_id, row.tenant_name, limits, policy, row.tenant_created_at, row.disabled_at)
+    return KeptKey(_key(row, json.loads(row.scopes)), row.hash, tenant)
+
+
+def _key(row: KeyRow | Row[Any], scopes: Sequence[str] | None = None) -> ApiKey:
     return ApiKey(
         row.id,
         row.tenant_id,
         row.prefix,
-        tuple(row.scopes),
+        tuple(row.scopes if scopes is None else scopes),
         row.name,
         row.created_at,
         row.expires_at,

@@ -109,3 +109,18 @@ async def test_no_tenant_has_no_keys(ring: KeyRing, tenant: Tenant, database: Da
     with pytest.raises(KeyNotFoundError):
         await Keys(database).revoke("nothing", actor="test")
     await ring.identify(created.token)
+
+
+async def test_what_was_read_of_a_key_counts_until_anybody_changes_it_or_its_tenant(
+    ring: KeyRing, tenant: Tenant, database: Database
+) -> None:
+    created = await made(ring, tenant)
+    await ring.identify(created.token)  # the first use is noted with the key
+    first = await ring.identify(created.token)
+    assert await ring.identify(created.token) is first
+    limits = {"concurrency": 3}
+    await Tenants(database).update(tenant.id, limits=limits, actor="test")
+    assert (await ring.identify(created.token)).tenant.limits == limits
+    await Keys(database).revoke(created.key.id, actor="test")
+    with pytest.raises(KeyInvalidError):
+        await ring.identify(created.token)
