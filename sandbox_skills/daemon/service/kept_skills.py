@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, OrderedDict
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from anyio import to_thread
 
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from sandbox_skills.install.taking import Taken
 
 
+T = TypeVar("T")
+
+REMEMBERED = 256
+"""Contents whose text is not read again: each run asks for its own, and no more of them are busy at a time."""
+
+
 class KeptSkills:
     """The contents of uploaded skills and what is read of them. Only this process may change the folders."""
 
@@ -35,7 +41,9 @@ class KeptSkills:
         self.server = server
         self._database = database
         self._known: dict[str, TenantSkills] = {}
+        self._read: OrderedDict[tuple[str, str], SkillSpec] = OrderedDict()
         self._held: Counter[tuple[str, str]] = Counter()
+        self._left: set[tuple[str, str]] = set()
         self._locks = WhileUsed(asyncio.Lock)
 
     async def skills(self, *, tenant: str) -> TenantSkills:
@@ -57,6 +65,7 @@ class KeptSkills:
     async def place(self, taken: Taken, *, tenant: str) -> None:
         """Puts a content where it stays, within `changing`; raises EngineError."""
         await _disk(partial(self.folders.add, taken, tenant=tenant))
+        self._read.pop((tenant, taken.content.digest), None)  # its folder may have another name
 
     @asynccontextmanager
     async def opened(self, digest: str, *, tenant: str) -> AsyncGenerator[SkillSpec]:
@@ -64,7 +73,7 @@ class KeptSkills:
         key = (tenant, digest)
         self._held[key] += 1
         try:
-            spec = await to_thread.run_sync(self._spec, digest, tenant)
+            spec = self._read.get(key) or await to_thread.run_sync(self._spec, digest, tenant)
             if spec is None:
                 raise SkillNotFoundError("the files of this version of the skill are gone")
             yield spec
@@ -72,7 +81,8 @@ class KeptSkills:
             self._held[key] -= 1
             if not self._held[key]:
                 del self._held[key]
-                await finish(self.collect(tenant=tenant))
+                if key in self._left:  # by a collection meanwhile: else there is nothing to be removed
+                    await finish(self.collect(tenant=tenant))
 
     async def collect(self, *, tenant: str) -> None:
         """Removes contents that neither a version nor a run needs any more; raises EngineError."""
@@ -91,13 +101,15 @@ class KeptSkills:
     async def _collect(self, tenant: str) -> None:
         kept = await self._database.read(partial(kept_digests, tenant_id=tenant))
         held = {digest for owner, digest in self._held if owner == tenant}
-        await _disk(partial(self.folders.sweep, kept | held, tenant=tenant))
+        self._left = {one for one in self._left if one[0] != tenant} | {(tenant, one) for one in held - kept}
+        for gone in await _disk(partial(self.folders.sweep, kept | held, tenant=tenant)):
+            self._read.pop((tenant, gone), None)
 
     async def _load(self, tenant: str) -> TenantSkills:
         versions = await self._database.read(partial(latest_versions, tenant_id=tenant))
         specs = await to_thread.run_sync(self._specs, versions, tenant)
         known = self._known.setdefault(tenant, TenantSkills(self.server))
-        known.replace(specs)
+        known.replace(specs, {version.name: version for version in versions})
         return known
 
     def _specs(self, versions: Sequence[SkillVersion], tenant: str) -> list[SkillSpec]:
@@ -105,13 +117,19 @@ class KeptSkills:
         return [spec for spec in found if spec is not None]
 
     def _spec(self, digest: str, tenant: str) -> SkillSpec | None:
+        """Returns what a content says, which never changes; None where it is not there. Blocking."""
         folder = self.folders.find(digest, tenant=tenant)
-        return None if folder is None else uploaded_spec(folder, digest)
+        spec = None if folder is None else uploaded_spec(folder.resolve(), digest)
+        if spec is not None:
+            self._read[tenant, digest] = spec
+            while len(self._read) > REMEMBERED:
+                self._read.popitem(last=False)
+        return spec
 
 
-async def _disk(work: Callable[[], object]) -> None:
+async def _disk(work: Callable[[], T]) -> T:
     """Does blocking work on the disk of the skills; raises EngineError where that is at fault."""
     try:
-        await to_thread.run_sync(work)
+        return await to_thread.run_sync(work)
     except OSError as error:
         raise EngineError(f"the folders of skills cannot be written: {error.strerror}") from error

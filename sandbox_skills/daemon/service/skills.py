@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 if TYPE_CHECKING:
     Pinned = Callable[[SkillSpec], Pin | None]
-    """Returns what a copy of a skill must meet. Blocking."""
+    """Returns what a copy of a skill must meet. Blocking, but for one that was uploaded: its content is the pin."""
 
 UPLOADS_OF_TENANT = 2
 """Uploads that one tenant has under way: each may fill the disk with three times the largest skill for a moment."""
@@ -163,30 +163,24 @@ class SkillService:
     async def get(self, name: str, *, tenant: str) -> SkillEntry:
         """Returns one skill; raises SkillNotFoundError with near names."""
         skills = await self.kept.skills(tenant=tenant)
-        return await self._entry(await to_thread.run_sync(_required, skills, name), tenant=tenant)
-
-    async def _entry(self, spec: SkillSpec, *, tenant: str) -> SkillEntry:
-        if not spec.uploaded:
-            return SkillEntry(spec, None)
-        read = partial(version_of, name=spec.name, version=None, tenant_id=tenant)
-        return SkillEntry(spec, await self._database.read(read))
+        return _entry(skills, await to_thread.run_sync(_required, skills, name))
 
     async def asked_for(
         self, name: str, *, tenant: str, pinned: Pinned
     ) -> tuple[SkillEntry, OpenedSkill | None]:
         """Returns what `get` does, and one of the server's also as `opened` gives it, on one visit to a thread.
 
-        That is None where it may not run as it is: who opens it hears why. One of the server's is as it was
-        LOOK_SECONDS ago at most: to look at the disk takes longer than all else that happens before a run is accepted.
+        That is None where it may not run as it is: who opens it hears why. The server's are as they were LOOK_SECONDS
+        ago at most: to look at the disk takes longer than all else that happens before a run is accepted.
         """
         skills = await self.kept.skills(tenant=tenant)
         key = (tenant, name, skills.uploaded)  # an upload changes what a name means, and is known at once
         found = self._seen.get(key)
         if found is None:
             found = await to_thread.run_sync(_asked_for, skills, name, pinned)
-            if found[1] is not None:
+            if found[1] is not None or found[0].uploaded:
                 self._seen.keep(key, found)
-        return await self._entry(found[0], tenant=tenant), found[1]
+        return _entry(skills, found[0]), found[1]
 
     async def versions(self, name: str, *, tenant: str) -> Sequence[SkillVersion]:
         """Returns the versions of an uploaded skill, the newest first; one of the server's has none."""
@@ -220,7 +214,7 @@ class SkillService:
             return
         kept = await self.version(name, version, tenant=tenant)
         async with self.kept.opened(kept.digest, tenant=tenant) as spec:
-            yield await to_thread.run_sync(_opened, spec, pinned, kept)
+            yield OpenedSkill(spec, Path(spec.dir), kept, pinned(spec))
 
     @asynccontextmanager
     async def accepted(self, skill: SkillRef, *, tenant: str, pinned: Pinned) -> AsyncGenerator[OpenedSkill]:
@@ -230,7 +224,7 @@ class SkillService:
         """
         if skill.digest and skill.version:
             async with self.kept.opened(skill.digest, tenant=tenant) as spec:
-                yield await to_thread.run_sync(_opened, spec, pinned)
+                yield OpenedSkill(spec, Path(spec.dir), None, pinned(spec))
         else:
             async with self.opened(skill.name, None, tenant=tenant, pinned=pinned) as opened:
                 yield opened
@@ -309,9 +303,18 @@ def _server_skill(skills: TenantSkills, name: str, pinned: Pinned) -> OpenedSkil
     return None if spec.uploaded else _opened(spec, pinned)
 
 
-def _opened(spec: SkillSpec, pinned: Pinned, version: SkillVersion | None = None) -> OpenedSkill:
-    """Looks at where a skill lies and what it must meet, on one visit to a thread. Blocking."""
-    return OpenedSkill(spec, Path(spec.dir).resolve(), version, pinned(spec))
+def _opened(spec: SkillSpec, pinned: Pinned) -> OpenedSkill:
+    """Looks at where a skill of the server's lies and what it must meet, on one visit to a thread. Blocking."""
+    return OpenedSkill(spec, Path(spec.dir).resolve(), None, pinned(spec))
+
+
+def _entry(skills: TenantSkills, spec: SkillSpec) -> SkillEntry:
+    if not spec.uploaded:
+        return SkillEntry(spec, None)
+    version = skills.version(spec.name)
+    if version is None:  # it was deleted since it was found
+        raise SkillNotFoundError(f"no skill is named {spec.name!r}")
+    return SkillEntry(spec, version)
 
 
 def _unpinned(spec: SkillSpec) -> Pin | None:  # noqa: ARG001  # as a Pinned takes it

@@ -9,10 +9,11 @@ from sandbox_skills.catalog import Pin, SkillRegistry, SkillRoot
 from sandbox_skills.catalog.load import load_skill
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from sandbox_skills.catalog import SkillSpec
+    from sandbox_skills.daemon.truth.skills import SkillVersion
     from sandbox_skills.toolsets.offered import SkillSource
     from sandbox_skills.toolsets.skill_runs import Demand
 
@@ -42,10 +43,16 @@ class TenantSkills:
     def __init__(self, server: ServerSkills) -> None:
         self.server = server
         self._uploaded = SkillRegistry(())
+        self._versions: Mapping[str, SkillVersion] = {}
 
-    def replace(self, uploaded: Iterable[SkillSpec]) -> None:
-        """Sets what was uploaded."""
+    def replace(self, uploaded: Iterable[SkillSpec], versions: Mapping[str, SkillVersion]) -> None:
+        """Sets what was uploaded, and the latest versions by the skills' names."""
         self._uploaded = SkillRegistry(uploaded)
+        self._versions = versions
+
+    def version(self, name: str) -> SkillVersion | None:
+        """Returns the latest version of a skill that was uploaded."""
+        return self._versions.get(name)
 
     @property
     def uploaded(self) -> SkillRegistry:

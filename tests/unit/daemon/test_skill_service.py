@@ -33,7 +33,7 @@ from sandbox_skills.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Collection
     from pathlib import Path
 
     from sqlalchemy.orm import Session
@@ -219,6 +219,57 @@ async def test_a_content_stays_while_somebody_reads_it_and_while_a_run_waits_for
         await database.write(Change.RUN_COMPLETE, lambda session: _finish(session, run.id))
         await service.kept.collect_all()
         assert lying(tmp_path) == set()
+
+
+class SeenFolders(SkillFolders):
+    """Counts how often somebody looks for folders."""
+
+    looks = 0
+
+    def find(self, digest: str, *, tenant: str) -> Path | None:
+        self.looks += 1
+        return super().find(digest, tenant=tenant)
+
+    def sweep(self, kept: Collection[str], *, tenant: str) -> list[str]:
+        self.looks += 1
+        return super().sweep(kept, tenant=tenant)
+
+
+async def test_a_content_that_stays_is_read_once_and_nobody_looks_for_others_behind_those_who_read_it(
+    tmp_path: Path,
+) -> None:
+    async with opened_service(tmp_path) as (service, _):
+        version, _ = await sent(service, SKILL__md=skill_text())
+        ref = SkillRef(version.name, str(version.version), version.digest, "tenant")
+        service.kept.folders = folders = SeenFolders(tmp_path / "tenants")
+        for _ in range(3):
+            async with service.accepted(ref, tenant=A, pinned=no_pin) as opened:
+                assert (opened.folder / "SKILL.md").read_text() == skill_text()
+            async with service.opened("sums", 1, tenant=A):
+                pass
+        assert folders.looks == 0
+        async with service.opened("sums", 1, tenant=A), service.opened("sums", 1, tenant=A):
+            await service.delete("sums", tenant=A, actor="test")
+            assert lying(tmp_path) == {version.digest}
+        assert lying(tmp_path) == set()
+        with pytest.raises(SkillNotFoundError):
+            async with service.accepted(ref, tenant=A, pinned=no_pin):
+                pass
+
+
+async def test_a_content_that_comes_back_in_a_folder_of_another_name_is_found(tmp_path: Path) -> None:
+    async with opened_service(tmp_path) as (service, _):
+        for top in ("one", "two"):
+            async with service.receiving(tenant=A) as incoming:
+                archive = incoming / "sent.zip"
+                with zipfile.ZipFile(archive, "w") as file:
+                    file.writestr(f"{top}/SKILL.md", skill_text())
+                version, new = await service.add(Upload(archive=archive), incoming, tenant=A, actor="test")
+            assert new
+            async with service.opened("sums", None, tenant=A) as opened:
+                assert (opened.folder / "SKILL.md").is_file()
+                assert opened.version == version
+            await service.delete("sums", tenant=A, actor="test")
 
 
 def run_of(version: SkillVersion) -> RunRow:
