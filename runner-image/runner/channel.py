@@ -33,7 +33,7 @@ class Channel:
         for descriptor in (source, sink):
             os.set_blocking(descriptor, False)
 
-    def send(self, kind: int, ref: int, payload: bytes = b"") -> None:
+    def send(self, kind: int, ref: int, payload: bytes | memoryview = b"") -> None:
         """Queues a frame; header and payload stay apart, so that nothing is copied."""
         self._outgoing.append(HEADER.pack(kind, ref, len(payload)))
         if payload:

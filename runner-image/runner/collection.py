@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
     from .patterns import Steps
     from .payloads import Fields
-    from .transfers import Credit
+    from .transfers import Credit, Sent
     from .workspace import Workspace
-
 
 WALK_ENTRIES = 65_536
 """Directory entries one collection looks at: four times the inodes of a default workspace."""
@@ -55,26 +54,36 @@ class CollectLimits:
 
 
 class Batch:
-    """Small files that are sent together, already read."""
+    """Small files that are sent together, read side by side into one buffer.
+
+    To read each into bytes of its own, and to join those, took twice as long as reading itself (measured).
+    """
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, int, int, int]] = []
-        self.contents: list[bytes] = []
-        self._room = BATCH_BYTES
+        self._view = memoryview(bytearray(BATCH_BYTES))
+        self._used = 0
         self._characters = BATCH_CHARACTERS
+
+    @property
+    def content(self) -> memoryview:
+        """What the files have, one behind the other."""
+        return self._view[: self._used]
 
     def takes(self, path: str, size: int) -> bool:
         """Tells whether there is room for one more; an empty batch has room for any small one."""
         rows = self.rows
-        return not rows or (size <= self._room and len(path) <= self._characters and len(rows) < BATCH_FILES)
+        return not rows or (
+            self._used + size <= BATCH_BYTES and len(path) <= self._characters and len(rows) < BATCH_FILES
+        )
 
-    def add(self, row: tuple[str, int, int, int], content: bytes) -> None:
-        """Adds a file as it was read, which may be shorter than it was a moment before."""
-        path, _, mode, take = row
-        length = len(content)
-        self.rows.append(row if length == take else (path, length, mode, length))
-        self.contents.append(content)
-        self._room -= length
+    def read(self, descriptor: int, path: str, status: os.stat_result, take: int) -> None:
+        """Adds the first bytes of a file, of which there may be fewer than there were a moment before."""
+        used = self._used
+        count = os.readv(descriptor, [self._view[used : used + take]]) if take else 0
+        size = status.st_size if count == take else count
+        self.rows.append((path, size, status.st_mode & 0o777, count))
+        self._used = used + count
         self._characters -= len(path)
 
 
@@ -128,7 +137,7 @@ class Collection:
         self._folder = OpenFolder(workspace)
         self._batch = Batch()
 
-    def frames(self) -> Iterator[tuple[int, bytes] | None]:
+    def frames(self) -> Iterator[Sent | None]:
         """Yields FILES and DATA, many small files or one large one at a time, then END."""
         with self._workspace.directory(()) as root:
             yield from self._walk(root, "", self._patterns, 0)
@@ -214,18 +223,18 @@ class Collection:
             return False
         try:
             status = os.fstat(descriptor)
-            mode, size = status.st_mode, status.st_size
-            fits = stat.S_ISREG(mode) and size <= self._small and size <= self._bytes_left
+            size = status.st_size
+            fits = stat.S_ISREG(status.st_mode) and size <= self._small and size <= self._bytes_left
             if not fits or not self._batch.takes(path, size):
                 return False
             self._sent += 1
             self._bytes_left -= size
-            self._batch.add((path, size, mode & 0o777, size), os.read(descriptor, size) if size else b"")
+            self._batch.read(descriptor, path, status, size)
             return True
         finally:
             os.close(descriptor)
 
-    def _send(self, path: str) -> Iterator[tuple[int, bytes] | None]:
+    def _send(self, path: str) -> Iterator[Sent | None]:
         if self._sent >= self._limits.files:
             self._leave(path, "collected_files")
             return
@@ -241,30 +250,27 @@ class Collection:
         finally:
             os.close(descriptor)
 
-    def _send_open(
-        self, path: str, descriptor: int, status: os.stat_result
-    ) -> Iterator[tuple[int, bytes] | None]:
+    def _send_open(self, path: str, descriptor: int, status: os.stat_result) -> Iterator[Sent | None]:
         take = min(status.st_size, self._limits.file_bytes)
         if take > self._bytes_left:
             self._leave(path, "collected_bytes")
             return
         self._sent += 1
         self._bytes_left -= take
-        row = path, status.st_size, status.st_mode & 0o777, take
         if not self._batch.takes(path, take):
             yield from self._send_batch()
         if take <= BATCH_BYTES:
-            self._batch.add(row, os.read(descriptor, take) if take else b"")
+            self._batch.read(descriptor, path, status, take)
             return
-        yield Kind.FILES, pack({"files": [row]})
+        yield Kind.FILES, pack({"files": [(path, status.st_size, status.st_mode & 0o777, take)]})
         for data in self._credit.read(descriptor, take):
             yield (Kind.DATA, data) if data else None
 
-    def _send_batch(self) -> Iterator[tuple[int, bytes] | None]:
+    def _send_batch(self) -> Iterator[Sent | None]:
         batch, self._batch = self._batch, Batch()
         if batch.rows:
             yield Kind.FILES, pack({"files": batch.rows})
-            for data in self._credit.share(b"".join(batch.contents)):
+            for data in self._credit.share(batch.content):
                 yield (Kind.DATA, data) if data else None
             yield None
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from .channel import Channel
     from .workspace import Workspace
 
+    Sent = tuple[int, bytes | memoryview]
+    """A frame on its way: its kind and its payload."""
+
 
 TRANSFER_STEPS = 64
 """Frames one transfer may send in a turn: small files go in batches, and a cancel is still seen at once."""
@@ -93,7 +96,7 @@ class Credit:
             self.left -= len(data)
             yield data
 
-    def share(self, data: bytes) -> Iterator[bytes]:
+    def share(self, data: memoryview) -> Iterator[memoryview | bytes]:
         """Yields bytes that were read before, as `read` does those of a file."""
         while data:
             if not self.left:
@@ -107,7 +110,7 @@ class Credit:
 class Transfer:
     """A GET or COLLECT under way: frames drawn one by one; None among them gives up the turn."""
 
-    def __init__(self, frames: Iterator[tuple[int, bytes] | None], credit: Credit) -> None:
+    def __init__(self, frames: Iterator[Sent | None], credit: Credit) -> None:
         self._frames = frames
         self._credit = credit
         self.starved = False
@@ -133,7 +136,7 @@ class Transfer:
         return True
 
 
-def download(descriptor: int, max_bytes: int, credit: Credit) -> Iterator[tuple[int, bytes] | None]:
+def download(descriptor: int, max_bytes: int, credit: Credit) -> Iterator[Sent | None]:
     """Yields the frames of a GET and closes the file. What is added to the file meanwhile is not sent."""
     try:
         size = os.fstat(descriptor).st_size
