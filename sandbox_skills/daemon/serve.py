@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from sandbox_skills.daemon.api.app import create_app
-from sandbox_skills.daemon.api.connections import Connection
+from sandbox_skills.daemon.api.connections import Connection, TalkConnection
 from sandbox_skills.daemon.ui.dashboard import add_dashboard
 from sandbox_skills.daemon.working.daemon import first_key, opened_daemon
 from sandbox_skills.engines.cancellation import finish
@@ -121,6 +121,7 @@ async def answering(daemon: Daemon, sock: socket.socket) -> AsyncGenerator[None]
         app,
         # Named, as what it would choose goes by what else is installed.
         http=Connection,
+        ws=TalkConnection,
         lifespan="off",
         log_config=None,
         access_log=False,

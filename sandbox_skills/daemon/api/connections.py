@@ -1,4 +1,4 @@
-"""A connection over which something has to be asked in time: one that says nothing holds a descriptor, and no more."""
+"""Connections: one that says nothing holds a descriptor, and for no long; a WebSocket that is refused was answered."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 if TYPE_CHECKING:
     import asyncio
+
+    from uvicorn._types import ASGISendEvent
 
 HEAD_SECONDS = 20.0
 """Longest from the first byte of a request, or from the connection, to the end of its head."""
@@ -45,3 +48,13 @@ class Connection(H11Protocol):
         if self._giving_up is not None:
             self._giving_up.cancel()
             self._giving_up = None
+
+
+class TalkConnection(WebSocketsSansIOProtocol):
+    """A WebSocket. One that is refused by an answer was answered: the web server would log that as an error of ours."""
+
+    async def send(self, message: ASGISendEvent) -> None:
+        """Sends a message of the application's."""
+        await super().send(message)
+        if self.close_sent:
+            self.handshake_complete = True

@@ -181,3 +181,10 @@ async def test_who_may_not_talk_hears_why(
                 pass
         assert caught.value.response.status_code == status
         assert json.loads(caught.value.response.body or b"")["status"] == status
+
+
+async def test_a_refusal_is_no_fault_of_ours(host: Host, caplog: pytest.LogCaptureFixture) -> None:
+    async with host.serving() as address:
+        with pytest.raises(InvalidStatus):
+            await talk(address, "none", "ssk_none")
+    assert [one.getMessage() for one in caplog.records if one.levelname == "ERROR"] == []
