@@ -1,5 +1,7 @@
 """The programs of the image: each is a folder of modules here, and one file in a box, where a module costs a start.
 
+The launcher of bubblewrap's boxes, which starts on the host, is made likewise.
+
 What is joined is the text: modules in the order of their imports, without the imports among themselves and without
 what only type checkers read. All their names share one space then, which a test keeps free of clashes. Pure.
 """

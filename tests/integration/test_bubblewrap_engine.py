@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from sandbox_skills.engines.bubblewrap import BubblewrapEngine, BubblewrapEngineOptions, launch
+from sandbox_skills.engines.bubblewrap import BubblewrapEngine, BubblewrapEngineOptions
 from sandbox_skills.engines.bubblewrap.cgroup import hierarchies
 from sandbox_skills.engines.bubblewrap.leftovers import leftovers
 from sandbox_skills.errors import (
@@ -336,8 +336,8 @@ async def main():
 if given["user"]:
     # What is imported when it is needed may lie where that user cannot read.
     asyncio.run(anyio.to_thread.run_sync(int))
-    # The launcher is a program of its own, which that user must be able to start.
-    sys.executable, launch.PROGRAM = given["python"], Path(given["launcher"])
+    # So may the text of the launcher, and the interpreter that it is for.
+    sys.executable, _ = given["python"], launch.program()
     os.setgroups([])
     os.setresgid(given["user"], given["user"], given["user"])
     os.setresuid(given["user"], given["user"], given["user"])
@@ -445,14 +445,13 @@ class TestAsAUser:
         with tempfile.TemporaryDirectory(prefix="sandbox-skills-user-") as name:
             folder = Path(name)
             subprocess.run(["cp", "-a", root_file_systems, folder / "rootfs"], check=True)
-            shutil.copy(launch.PROGRAM, folder / "launcher.py")
             subprocess.run(["chown", "-hR", f"{USER}:{USER}", folder], check=True)
             yield folder
 
     @pytest.mark.slow
     @pytest.mark.timeout(120)
     def test_it_is_refused_and_with_what_is_accepted_it_runs(self, place: Path) -> None:
-        own = {"user": USER, "python": everyones_python(), "launcher": str(place / "launcher.py")}
+        own = {"user": USER, "python": everyones_python()}
         with start_owner(place / "data", place / "rootfs", **own) as refused:
             _, words = refused.communicate()
         assert "GuaranteeError: bubblewrap cannot enforce cpu (this process may not make a cgroup" in words

@@ -1,7 +1,7 @@
 """What bubblewrap is told: from the parts of a box to its argument list. Pure.
 
 The list says everything that decides isolation but what bubblewrap cannot do, which the launcher does before it
-(`launcher.py`): the box's own uid, its cgroups and limits, and its file systems with a size and a number of inodes. It
+(`launcher/`): the box's own uid, its cgroups and limits, and its file systems with a size and a number of inodes. It
 mounts all of them in their places, and bubblewrap the whole: one by one it would look through the mount table each time
 (2 of 7 ms, measured).
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sandbox_skills.engines.box import RUNNER_ARGV, SHM
-from sandbox_skills.engines.bubblewrap.launcher import FILTER
+from sandbox_skills.engines.bubblewrap.launcher.rights import FILTER
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -8,21 +8,24 @@ import os
 import socket
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from sandbox_skills.engines.bubblewrap import launcher
+from sandbox_skills.engines.bubblewrap.launcher.serving import LEAVE_SECONDS, MESSAGE_BYTES
+from sandbox_skills.engines.image_programs import joined
 from sandbox_skills.errors import EngineUnavailableError, SandboxLostError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
 
-PROGRAM = Path(launcher.__file__)
+MODULES = Path(__file__).parent / "launcher"
 
-END_SECONDS = launcher.LEAVE_SECONDS + 1.0
+END_SECONDS = LEAVE_SECONDS + 1.0
 """How long the launcher may take to end: as long as it waits for its boxes, and a moment."""
 
 
@@ -126,7 +129,7 @@ class Launch:
 
     def _heard(self) -> None:
         try:
-            while data := self._control.recv(launcher.MESSAGE_BYTES):
+            while data := self._control.recv(MESSAGE_BYTES):
                 self._take(json.loads(data))
         except BlockingIOError:
             return
@@ -149,13 +152,18 @@ class Launch:
                 gone.set_result(Gone(known=False))
 
 
+@cache
+def program() -> bytes:
+    """Returns the launcher as one text; raises OSError."""
+    modules = {path.stem: path.read_text(encoding="utf-8") for path in MODULES.glob("*.py")}
+    return joined(modules).encode()
+
+
 def _started(control: socket.socket, filter_: bytes) -> subprocess.Popen[bytes]:
-    descriptor = os.memfd_create("filter")
-    try:
-        os.write(descriptor, filter_)
-        numbers = (control.fileno(), descriptor)
+    with _in_memory("filter", filter_) as allowed, _in_memory("launcher", program()) as text:
+        numbers = (control.fileno(), allowed, text)
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", "-B", str(PROGRAM), *map(str, numbers)],
+            [sys.executable, "-I", "-S", "-B", f"/proc/self/fd/{text}", *map(str, numbers)],
             pass_fds=numbers,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -163,5 +171,14 @@ def _started(control: socket.socket, filter_: bytes) -> subprocess.Popen[bytes]:
             env={},
             start_new_session=True,  # a Ctrl-C at the terminal is for the engine's process
         )
+
+
+@contextmanager
+def _in_memory(name: str, data: bytes) -> Generator[int]:
+    """Gives a file that lies nowhere, for a process that is started in the block."""
+    descriptor = os.memfd_create(name)
+    try:
+        os.write(descriptor, data)
+        yield descriptor
     finally:
         os.close(descriptor)

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sandbox_skills.engines.bubblewrap import launch
 from sandbox_skills.engines.image_programs import FUTURE, PROGRAMS, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-SOURCE = Path(__file__).parents[3] / "runner-image"
+ROOT = Path(__file__).parents[3]
+SOURCES = dict.fromkeys(PROGRAMS, ROOT / "runner-image") | {"launcher": Path(launch.__file__).parent}
+"""Every program that is modules here, and one text where it runs."""
+
 MOST_LINES = 400
 
 BELOW = f'''"""What lies below."""
@@ -53,7 +57,7 @@ MODULES = {"__init__": '"""A program."""\n', "__main__": ABOVE, "below": BELOW}
 
 
 def modules(program: str) -> dict[str, str]:
-    return {path.stem: path.read_text(encoding="utf-8") for path in (SOURCE / program).glob("*.py")}
+    return {path.stem: path.read_text(encoding="utf-8") for path in (SOURCES[program] / program).glob("*.py")}
 
 
 def test_modules_become_one_text_in_the_order_of_their_imports() -> None:
@@ -95,7 +99,7 @@ def test_modules_that_are_no_program_are_refused(changed: dict[str, str], reason
         joined({**MODULES, **changed})
 
 
-@pytest.fixture(params=PROGRAMS)
+@pytest.fixture(params=SOURCES)
 def program(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
@@ -144,7 +148,7 @@ def test_every_module_of_a_program_is_short(program: str) -> None:
 def test_every_module_of_a_program_can_be_imported_by_itself(
     program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(SOURCE)
+    monkeypatch.syspath_prepend(SOURCES[program])
     known = set(sys.modules)
     try:
         for name in modules(program):
