@@ -63,14 +63,7 @@ def take_turns(connection: Connection, turns: Mapping[str, int]) -> None:
     _TURN.run_all(connection, [{"tenant": tenant_id, "place": place} for tenant_id, place in turns.items()])
 
 
-def something_waits(connection: Connection) -> bool:
-    """Tells whether any run waits, for whomever."""
-    return _SOMETHING_WAITS.first(connection) is not None
-
-
 _IS_QUEUED = RUN.c.state == RunState.QUEUED
-
-_SOMETHING_WAITS = Prepared(select(RUN.c.id).where(_IS_QUEUED).limit(1))
 
 _STANDING = Prepared(
     select(

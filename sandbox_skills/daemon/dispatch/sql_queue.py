@@ -13,7 +13,7 @@ from sqlalchemy import func, select
 
 from sandbox_skills.daemon.dispatch.base import Accepted, QueueDepth, QueueFull
 from sandbox_skills.daemon.dispatch.bell import Bell, heard_within, is_up_within
-from sandbox_skills.daemon.dispatch.claiming import claim, something_waits
+from sandbox_skills.daemon.dispatch.claiming import claim
 from sandbox_skills.daemon.dispatch.options import QueueOptions
 from sandbox_skills.daemon.dispatch.submitting import submit
 from sandbox_skills.daemon.dispatch.work_bell import Offer, WorkBell
@@ -70,7 +70,7 @@ class SqlRunQueue:
         now, offer = self._database.clock(), self._work.take(run.needs)
         change = Change.RUN_SUBMIT if offer is None else Change.RUN_SUBMIT_AND_CLAIM
         work = partial(_submit, new=run, offer=offer, options=self._options, now=now)
-        writing = asyncio.ensure_future(self._database.transact(change, work))
+        writing = self._database.transact(change, work)
         # Whoever asked goes on before the node does, and the node gets its runs whoever is cancelled.
         written = asyncio.shield(writing)
         writing.add_done_callback(partial(self._submitted, run, offer, now))
@@ -245,7 +245,7 @@ class SqlLease:
         def end(connection: Connection) -> tuple[Run, bool]:
             row = self._held(finish(connection, self._run.id, self._mine(), finished, events=events, now=now))
             trim(connection, self._run.id, row, max_bytes=self._options.max_event_bytes)
-            return _finished(self._run, finished, row, now=now), something_waits(connection)
+            return _finished(self._run, finished, row, now=now), row.others_wait
 
         run, others_wait = await self._database.transact(Change.RUN_COMPLETE, end)
         self._bell.ring(run_bell(self._run.id))

@@ -65,7 +65,10 @@ class AuditEntry:
 def entry_hash(entry: AuditEntry) -> str:
     """Returns the hash that an entry must have: SHA-256 over all else of it as JSON with sorted keys. Pure."""
     content = {name: value for name, value in entry.as_dict().items() if name != "hash"}
-    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(_CANONICAL.encode(content).encode()).hexdigest()
+
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 def append(connection: Connection, deed: Deed, *, at: float) -> None:

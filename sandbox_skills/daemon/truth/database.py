@@ -17,7 +17,7 @@ import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,10 +30,11 @@ from sandbox_skills.daemon.errors import DatabaseError
 from sandbox_skills.daemon.truth.changes import Boundary, Change, FaultHook, no_fault
 from sandbox_skills.daemon.truth.migrations.upgrade import upgrade
 from sandbox_skills.daemon.truth.prepared import Prepared, execute
+from sandbox_skills.daemon.truth.serial_thread import SerialThread
 from sandbox_skills.directories import make_private
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator
+    from collections.abc import AsyncGenerator, Callable
     from pathlib import Path
 
     from sqlalchemy import Connection, Engine, Row
@@ -62,7 +63,7 @@ class Database:
         self._reader = _Connections(reader)
         self._writer = _Connections(writer)
         self._read_threads = ThreadPoolExecutor(READERS, "database-read")
-        self._write_thread = ThreadPoolExecutor(1, "database-write")
+        self._write_thread = SerialThread("database-write")
         self._faults = faults
         self.clock = clock
 
@@ -73,46 +74,48 @@ class Database:
     def look(self, statement: Prepared, **values: object) -> Row[Any] | None:
         """Returns the first row of a statement, at once and in the caller's own thread: for what has a key.
 
-        A reader waits for nobody in this mode, and the way to another thread and back takes longer than such a read.
-        Raises DatabaseError.
+        It begins no transaction, as one statement is whole by itself: it sees what was committed before it, and two
+        looks may see what was committed between them. A reader waits for nobody in this mode, and the way to another
+        thread and back takes longer than such a read. Raises DatabaseError.
         """
-        with self._reader.connection() as connection:
-            return statement.first(connection, values)
+        return self._reader.with_own(partial(statement.first, values=values))
 
     async def write(self, change: Change, function: Callable[[Session], T]) -> T:
         """Does what `function` does, committed when this returns; where it raises, nothing of it is kept.
 
         Raises DatabaseError, and IntegrityError of SQLAlchemy for rows that the tables do not take.
         """
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._write_thread, self._write, change, function)
+        return await self.transact(change, partial(_in_session, function))
 
-    async def transact(self, change: Change, function: Callable[[Connection], T]) -> T:
+    def transact(self, change: Change, function: Callable[[Connection], T]) -> asyncio.Future[T]:
         """Does what `write` does for a function that needs no session, which costs as much as some statements."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._write_thread, self._transact, change, function)
+        return self._write_thread.run(partial(self._transact, change, function))
 
     def _read(self, function: Callable[[Session], T]) -> T:
-        with self._reader.transaction() as connection:
-            return _in_session(function, connection)
-
-    def _write(self, change: Change, function: Callable[[Session], T]) -> T:
-        return self._transact(change, partial(_in_session, function))
+        return self._reader.with_own(partial(_in_transaction, partial(_in_session, function)))
 
     def _transact(self, change: Change, function: Callable[[Connection], T]) -> T:
-        with self._writer.transaction() as connection:
+        def whole(connection: Connection) -> T:
             self._faults(change, Boundary.BEGIN)
             result = function(connection)
             self._faults(change, Boundary.COMMIT)
+            return result
+
+        result = self._writer.with_own(partial(_in_transaction, whole))
         self._faults(change, Boundary.DONE)
         return result
 
     def close(self) -> None:
         """Waits for transactions that were begun, and ends every connection."""
-        self._write_thread.shutdown()
+        self._write_thread.close()
         self._read_threads.shutdown()
         self._reader.close()
         self._writer.close()
+
+
+def _in_transaction(function: Callable[[Connection], T], connection: Connection) -> T:
+    with connection.begin():
+        return function(connection)
 
 
 def _in_session(function: Callable[[Session], T], connection: Connection) -> T:
@@ -130,22 +133,17 @@ class _Connections:
         self._own = threading.local()
         self._open: set[Connection] = set()
 
-    @contextmanager
-    def transaction(self) -> Generator[Connection]:
-        """Gives the thread's own in a transaction, which is committed at the end, and undone by an error."""
-        with self.connection() as connection, connection.begin():
-            yield connection
-
-    @contextmanager
-    def connection(self) -> Generator[Connection]:
-        """Gives the thread's own in no transaction: each statement is one."""
-        with _told(self._engine):
+    def with_own(self, function: Callable[[Connection], T]) -> T:
+        """Calls it with the thread's own, in no transaction: each statement is one. Raises as `_told` says."""
+        try:
             connection = self._mine()
             try:
-                yield connection
+                return function(connection)
             except DBAPIError:
                 self._drop(connection)
                 raise
+        except DBAPIError as error:
+            raise _told(self._engine, error) from error
 
     def _mine(self) -> Connection:
         kept: Connection | None = getattr(self._own, "connection", None)
@@ -225,26 +223,23 @@ def _engine(path: Path, *, begin: str, connections: int, durable: bool) -> Engin
 
 
 def _upgraded(writer: Engine) -> None:
-    with _told(writer):
-        try:
-            with writer.begin() as connection:
-                upgrade(connection)
-        except CommandError as error:
-            raise DatabaseError(
-                f"the database {writer.url.database} was made by another version: {error}",
-                hint="run the version of sandbox-skills that made it, or a later one",
-            ) from error
-
-
-@contextmanager
-def _told(engine: Engine) -> Generator[None]:
-    """Translates what the driver says, once; but not of a value that the tables do not take."""
     try:
-        yield
-    except IntegrityError:
-        raise
+        with writer.begin() as connection:
+            upgrade(connection)
     except DBAPIError as error:
+        raise _told(writer, error) from error
+    except CommandError as error:
         raise DatabaseError(
-            f"the database {engine.url.database} cannot be used: {error.orig}",
-            hint="look at the rights and the free space of its directory, and whether another program holds it",
+            f"the database {writer.url.database} was made by another version: {error}",
+            hint="run the version of sandbox-skills that made it, or a later one",
         ) from error
+
+
+def _told(engine: Engine, error: DBAPIError) -> Exception:
+    """Translates what the driver says, once; but not of a value that the tables do not take."""
+    if isinstance(error, IntegrityError):
+        return error
+    return DatabaseError(
+        f"the database {engine.url.database} cannot be used: {error.orig}",
+        hint="look at the rights and the free space of its directory, and whether another program holds it",
+    )

@@ -6,7 +6,6 @@ compiled for the dialect of its connection; its types convert values both ways, 
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -86,22 +85,26 @@ def execute(
 
     Returns rows, at most so many, and how the driver describes their columns.
     """
+    cursor = connection.connection.cursor()
     try:
-        with closing(connection.connection.cursor()) as cursor:
-            cursor.execute(text, values)
-            if most == 0:
-                return (), ()
-            return (cursor.fetchall() if most is None else cursor.fetchmany(most)), cursor.description or ()
+        cursor.execute(text, values)
+        if most == 0:
+            return (), ()
+        return (cursor.fetchall() if most is None else cursor.fetchmany(most)), cursor.description or ()
     except connection.dialect.loaded_dbapi.Error as error:
         raise _fault(connection, text, error) from error
+    finally:
+        cursor.close()
 
 
 def _execute_all(connection: Connection, text: str, rows: Sequence[Any]) -> None:
+    cursor = connection.connection.cursor()
     try:
-        with closing(connection.connection.cursor()) as cursor:
-            cursor.executemany(text, rows)
+        cursor.executemany(text, rows)
     except connection.dialect.loaded_dbapi.Error as error:
         raise _fault(connection, text, error) from error
+    finally:
+        cursor.close()
 
 
 def _fault(connection: Connection, text: str, error: Exception) -> BaseException:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import bindparam, delete, exists, insert, select, update
 
 from sandbox_skills.daemon.errors import RunNotFoundError
 from sandbox_skills.daemon.truth.prepared import Prepared
@@ -182,8 +182,15 @@ def step(
     return changed
 
 
-COUNTERS = (RUN.c.event_first, RUN.c.event_last, RUN.c.event_bytes, RUN.c.cancel_requested_at)
-"""What most steps have to know of a run: the rest may be a megabyte of results."""
+_OTHER = RUN.alias("other")
+COUNTERS = (
+    RUN.c.event_first,
+    RUN.c.event_last,
+    RUN.c.event_bytes,
+    RUN.c.cancel_requested_at,
+    exists().where(_OTHER.c.state == RunState.QUEUED).label("others_wait"),
+)
+"""What most steps have to know of a run, and whether another one waits: the rest may be a megabyte of results."""
 
 
 @cache
