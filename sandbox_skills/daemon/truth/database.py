@@ -60,8 +60,8 @@ class Database:
     def __init__(
         self, reader: Engine, writer: Engine, *, clock: Callable[[], float], faults: FaultHook
     ) -> None:
-        self._reader = _Connections(reader)
-        self._writer = _Connections(writer)
+        self._reader = _Connections(reader, begin="BEGIN")
+        self._writer = _Connections(writer, begin="BEGIN IMMEDIATE")
         self._read_threads = ThreadPoolExecutor(READERS, "database-read")
         self._write_thread = SerialThread("database-write")
         self._faults = faults
@@ -92,7 +92,7 @@ class Database:
         return self._write_thread.run(partial(self._transact, change, function))
 
     def _read(self, function: Callable[[Session], T]) -> T:
-        return self._reader.with_own(partial(_in_transaction, partial(_in_session, function)))
+        return self._reader.transaction(partial(_in_session, function))
 
     def _transact(self, change: Change, function: Callable[[Connection], T]) -> T:
         def whole(connection: Connection) -> T:
@@ -101,7 +101,7 @@ class Database:
             self._faults(change, Boundary.COMMIT)
             return result
 
-        result = self._writer.with_own(partial(_in_transaction, whole))
+        result = self._writer.transaction(whole)
         self._faults(change, Boundary.DONE)
         return result
 
@@ -113,12 +113,26 @@ class Database:
         self._writer.close()
 
 
-def _in_transaction(function: Callable[[Connection], T], connection: Connection) -> T:
-    with connection.begin():
-        return function(connection)
+def _in_transaction(begin: str, function: Callable[[Connection], T], connection: Connection) -> T:
+    """Commits what a function does, or undoes it where it raises.
+
+    By the driver alone: SQLAlchemy's own way costs as much as two statements, and is needed for nothing here.
+    """
+    execute(connection, begin, most=0)
+    try:
+        result = function(connection)
+        execute(connection, "COMMIT", most=0)
+    except BaseException:
+        with suppress(DBAPIError):  # a driver that failed may have undone it already
+            execute(connection, "ROLLBACK", most=0)
+        raise
+    finally:
+        connection.rollback()  # SQLAlchemy's view of it, if it has one: the driver has nothing open any more
+    return result
 
 
 def _in_session(function: Callable[[Session], T], connection: Connection) -> T:
+    connection.begin()  # for SQLAlchemy, so that the session does not end what it has not begun
     with Session(connection, expire_on_commit=False) as session:
         result = function(session)
         session.flush()
@@ -128,10 +142,15 @@ def _in_session(function: Callable[[Session], T], connection: Connection) -> T:
 class _Connections:
     """One connection for each thread that uses it; after a fault of the driver the thread gets a new one."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, *, begin: str) -> None:
         self._engine = engine
+        self._begin = begin
         self._own = threading.local()
         self._open: set[Connection] = set()
+
+    def transaction(self, function: Callable[[Connection], T]) -> T:
+        """Calls it with the thread's own in a transaction, which is undone where it raises. Raises as `with_own`."""
+        return self.with_own(partial(_in_transaction, self._begin, function))
 
     def with_own(self, function: Callable[[Connection], T]) -> T:
         """Calls it with the thread's own, in no transaction: each statement is one. Raises as `_told` says."""
@@ -178,8 +197,8 @@ async def opened_database(
     It is this user's alone. Safe while another process does the same.
     """
     _prepare(path)
-    reader = _engine(path, begin="BEGIN", connections=READERS + 1, durable=durable)
-    writer = _engine(path, begin="BEGIN IMMEDIATE", connections=1, durable=durable)
+    reader = _engine(path, connections=READERS + 1, durable=durable)
+    writer = _engine(path, connections=1, durable=durable)
     database = Database(reader, writer, clock=clock, faults=faults)
     try:
         await asyncio.to_thread(_upgraded, writer)
@@ -200,7 +219,8 @@ def _prepare(path: Path) -> None:
         ) from error
 
 
-def _engine(path: Path, *, begin: str, connections: int, durable: bool) -> Engine:
+def _engine(path: Path, *, connections: int, durable: bool) -> Engine:
+    """Returns an engine whose connections begin no transaction by themselves."""
     engine = create_engine(
         f"sqlite:///{path}",
         pool_size=connections,
@@ -214,18 +234,14 @@ def _engine(path: Path, *, begin: str, connections: int, durable: bool) -> Engin
         connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         connection.execute("PRAGMA foreign_keys = ON")
 
-    def begun(connection: Connection) -> None:
-        execute(connection, begin)
-
     event.listen(engine, "connect", connected)
-    event.listen(engine, "begin", begun)
     return engine
 
 
 def _upgraded(writer: Engine) -> None:
     try:
-        with writer.begin() as connection:
-            upgrade(connection)
+        with writer.connect() as connection:
+            _in_transaction("BEGIN IMMEDIATE", _with_all_steps, connection)
     except DBAPIError as error:
         raise _told(writer, error) from error
     except CommandError as error:
@@ -233,6 +249,11 @@ def _upgraded(writer: Engine) -> None:
             f"the database {writer.url.database} was made by another version: {error}",
             hint="run the version of sandbox-skills that made it, or a later one",
         ) from error
+
+
+def _with_all_steps(connection: Connection) -> None:
+    connection.begin()  # as for a session: alembic looks for one, too
+    upgrade(connection)
 
 
 def _told(engine: Engine, error: DBAPIError) -> Exception:
