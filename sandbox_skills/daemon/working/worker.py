@@ -63,6 +63,10 @@ class _Going:
         if not self.over:
             self.task.cancel()
 
+    def stop(self) -> None:
+        """Cancels it once it has begun: before that it would not write down how it ended."""
+        asyncio.get_running_loop().call_soon(self.cancel)
+
 
 class Worker(Generic[V]):
     """Works on runs, `node.slots` at once, until it is drained. `work` does one and says how it ended.
@@ -145,17 +149,20 @@ class Worker(Generic[V]):
             await self._changed.wait()
         for lease in await self._queue.claim(self._node, slots=free, wait_seconds=CLAIM_SECONDS):
             task = asyncio.create_task(self._do(lease), name=f"run {lease.run.id}")
-            self._going[lease.run.id] = _Going(lease, task)
+            going = self._going[lease.run.id] = _Going(lease, task)
+            if lease.run.id in self._cancelled:
+                going.stop()
 
     async def _cancel(self) -> None:
         known = frozenset(self._cancelled)
         for run_id in await self._queue.cancels(self._node.id, known=known, wait_seconds=CLAIM_SECONDS):
             self._cancelled.add(run_id)
             if going := self._going.get(run_id):
-                going.cancel()
+                going.stop()
 
     async def _renew(self) -> None:
         await asyncio.sleep(self._lease_seconds / RENEWALS)
+        self._cancelled &= self._going.keys()  # a run may be over by the time that its cancel was read
         await self._nodes.heartbeat(self._node)
         for going in list(self._going.values()):
             try:
