@@ -1,7 +1,5 @@
 """The operator's word, as its file has it. Deny wins; a skill's own words grant nothing."""
 
-from __future__ import annotations
-
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """The section `daemon`: where it listens, how much it takes on, how long it keeps what it knows."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

@@ -1,9 +1,7 @@
 """Every setting with its type, bounds and default. Defaults that `spec` has are taken from there."""
 
-from __future__ import annotations
-
-from pathlib import Path  # noqa: TC003  # pydantic reads annotations when the program runs
-from typing import TYPE_CHECKING, Annotated, Literal
+from pathlib import Path  # pydantic reads annotations when the program runs
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 import platformdirs
 from pydantic import BaseModel, BeforeValidator, Field, SecretStr, model_validator
@@ -23,8 +21,6 @@ from sandbox_skills.workspace.choices import InputLimits, SessionPolicy, Snapsho
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Self
-
 APP = "sandbox-skills"
 """Names this program's folders in the user's data and configuration directories."""
 
@@ -315,7 +311,7 @@ class Settings(BaseSettings):
         return CollectLimits(**self.collect.model_dump())
 
 
-def setting_names(model: type[BaseModel] = Settings) -> Iterator[str]:
+def setting_names(model: type[BaseModel] = Settings) -> "Iterator[str]":
     """Yields the dotted name of every setting, in the order of the model."""
     for name, field in model.model_fields.items():
         if name in COMMAND_LINE_ONLY:

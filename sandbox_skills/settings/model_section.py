@@ -1,7 +1,5 @@
 """The section `model`: which model is asked, where, and when a run of it ends."""
 
-from __future__ import annotations
-
 import json
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
@@ -82,7 +80,7 @@ class ModelSettings(Section):
             proxy=self.proxy,
         )
 
-    def controller_options(self, *, instructions: str = "") -> ControllerOptions:
+    def controller_options(self, *, instructions: str = "") -> "ControllerOptions":
         """Returns what is asked of the model; raises SettingsError where none is chosen."""
         # What only sets values, as `list` does, needs no controller.
         from sandbox_skills.controller.options import ControllerOptions  # noqa: PLC0415

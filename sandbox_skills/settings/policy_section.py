@@ -1,7 +1,5 @@
 """The settings of what models are offered, who may run what, and where secrets are."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field

@@ -1,10 +1,8 @@
 """The section `server`: which daemon commands go to, and with which key."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
-from pydantic import SecretStr  # noqa: TC002  # pydantic reads annotations when the program runs
+from pydantic import SecretStr  # pydantic reads annotations when the program runs
 
 from sandbox_skills.client.options import ServerOptions
 from sandbox_skills.errors import SettingsError

@@ -1,12 +1,10 @@
 """The section `workspace_tools`: what is chosen of the toolset `workspace`."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sandbox_skills.settings.section import Count, Section, Size
-from sandbox_skills.toolsets.workspace_tools.names import Profile  # noqa: TC001  # pydantic reads annotations
+from sandbox_skills.toolsets.workspace_tools.names import Profile  # pydantic reads annotations
 from sandbox_skills.toolsets.workspace_tools.options import (
     STREAM_BYTES,
     Lifetime,
@@ -35,7 +33,7 @@ class WorkspaceToolsSettings(Section):
     output_bytes: Size = _DEFAULT.output_bytes
     artifact_bytes: Size = _DEFAULT.artifact_bytes
 
-    def options(self, run: Limits) -> WorkspaceToolsOptions:
+    def options(self, run: "Limits") -> WorkspaceToolsOptions:
         """Returns what is chosen, with the limits of a usual `run` but for its streams."""
         chosen = self.model_dump(exclude={"stream_bytes"})
         limits = replace(run, stdout_bytes=self.stream_bytes, stderr_bytes=self.stream_bytes)
