@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from sandbox_skills.engines.docker import DockerEngine, DockerEngineOptions
 from sandbox_skills.engines.docker_config import LABEL_EXPIRES, LABEL_MANAGED
 from sandbox_skills.engines.doctor import DoctorOptions, examine
 from sandbox_skills.engines.image import image_tag
+from sandbox_skills.engines.pool import PooledEngine
+from sandbox_skills.spec import SandboxSpec
 from tests.docker_host import connection
 
 if TYPE_CHECKING:
@@ -50,3 +54,13 @@ async def test_a_sandbox_whose_time_is_over_is_left_over(daemon: docker.APIClien
         assert (found["leftovers"].state, found["leftovers"].fix) == ("warning", "sandbox-skills gc")
     finally:
         daemon.remove_container(name, force=True)
+
+
+async def test_what_waits_in_a_pool_is_told_with_its_memory(daemon: docker.APIClient, tmp_path: Path) -> None:
+    engine = DockerEngine(DockerEngineOptions(tmp_path / "engine", connection()))
+    async with PooledEngine(engine, SandboxSpec(), size=1) as pool:
+        await pool.filled()
+        told = (await examined(DoctorOptions(tmp_path, connection())))["leftovers"].detail
+    memory = re.search(r"in use, ([0-9.]+) MiB of memory each$", told)
+    assert memory, told
+    assert 1 < float(memory[1]) < 100

@@ -219,13 +219,17 @@ def space_check(name: str, space: Space, needs: SpaceNeeds) -> Check:
     return Check(name, "ok", detail)
 
 
-def leftovers_check(sandboxes: int, left: int) -> Check:
-    """Returns whether some of the sandboxes have outlived their owner or their time."""
+def leftovers_check(sandboxes: int, left: int, memory: int | None = None) -> Check:
+    """Returns whether some of the sandboxes have outlived their owner or their time.
+
+    `memory` is the bytes that one of them takes, waiting in a pool or not; None where nobody knows.
+    """
     if left:
         return Check(
             "leftovers", "warning", f"{_count(left, 'sandbox', 'sandboxes')} left by processes that ended", GC
         )
-    return Check("leftovers", "ok", f"none; {_count(sandboxes, 'sandbox', 'sandboxes')} in use")
+    each = "" if memory is None else f", {memory / MIB:.1f} MiB of memory each"
+    return Check("leftovers", "ok", f"none; {_count(sandboxes, 'sandbox', 'sandboxes')} in use{each}")
 
 
 def temporary_check(stale: int) -> Check:

@@ -24,7 +24,7 @@ from sandbox_skills.engines import image
 from sandbox_skills.engines.bubblewrap.rootfs import Wanted
 from sandbox_skills.engines.docker_client import DockerConnection, address, connect, translated
 from sandbox_skills.engines.docker_config import GVISOR, LOST_IN_GVISOR
-from sandbox_skills.engines.docker_leftovers import is_left, owned
+from sandbox_skills.engines.docker_leftovers import average_memory, is_left, owned
 from sandbox_skills.engines.doctor.bubblewrap import examine_bubblewrap
 from sandbox_skills.engines.doctor.checks import (
     DATA_NEEDS,
@@ -203,7 +203,8 @@ def _image(options: DoctorOptions, client: docker.APIClient) -> list[Check]:
 def _leftovers(options: DoctorOptions, client: docker.APIClient) -> list[Check]:
     dead = dead_instances(options.data_dir / "instances")
     boxes = owned(client)
-    return [leftovers_check(len(boxes), sum(is_left(client, box, dead, time.time()) for box in boxes))]
+    left = sum(is_left(client, box, dead, time.time()) for box in boxes)
+    return [leftovers_check(len(boxes), left, average_memory(client, boxes))]
 
 
 def _data_directory(options: DoctorOptions) -> list[Check]:

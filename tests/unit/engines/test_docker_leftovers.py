@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sandbox_skills.engines.docker_leftovers import Owned, is_left, owned
+from sandbox_skills.engines.docker_leftovers import MEASURED_BOXES, Owned, average_memory, is_left, owned
 from sandbox_skills.errors import EngineError
 from sandbox_skills.spec import SandboxId
 from tests.unit.engines.test_docker_box import AWAY, Daemon
@@ -57,6 +57,26 @@ def test_where_nobody_knows_how_long_it_has_run_the_clock_decides(answer: object
 
 def test_what_does_not_run_is_not_asked() -> None:
     assert is_left(Daemon().client, box(running=False), DEAD, LATER)
+
+
+def test_what_a_sandbox_takes_is_an_average_of_those_that_tell() -> None:
+    told = (
+        {"memory_stats": {"usage": 300}},
+        AWAY,
+        {"memory_stats": {"usage": 100}},
+        {"memory_stats": {}},
+        None,
+    )
+    daemon = Daemon(stats=list(told))
+    assert average_memory(daemon.client, [box()] * len(told)) == 200
+    assert len(daemon.calls) == len(told)
+
+
+def test_what_sandboxes_take_is_asked_of_some_that_run() -> None:
+    daemon = Daemon(stats=[{"memory_stats": {"usage": 100}}] * 100)
+    assert average_memory(daemon.client, [box(running=False)]) is None
+    assert average_memory(daemon.client, [box()] * 100) == 100
+    assert len(daemon.calls) == MEASURED_BOXES
 
 
 class TestOwned:

@@ -150,6 +150,7 @@ def test_room_is_judged_by_bytes_and_inodes(size: int, inodes: int | None, state
 
 def test_sandboxes_that_are_left_are_told_with_the_command_that_removes_them() -> None:
     assert leftovers_check(3, 0).detail == "none; 3 sandboxes in use"
+    assert leftovers_check(3, 0, 4_500_000).detail == "none; 3 sandboxes in use, 4.3 MiB of memory each"
     check = leftovers_check(3, 1)
     assert (check.state, check.fix) == ("warning", "sandbox-skills gc")
     assert check.detail.startswith("1 sandbox left")
