@@ -60,7 +60,7 @@ def test_what_does_not_run_is_not_asked() -> None:
 
 
 def test_what_a_sandbox_takes_is_an_average_of_those_that_tell() -> None:
-    told = (
+    told: tuple[object, ...] = (
         {"memory_stats": {"usage": 300}},
         AWAY,
         {"memory_stats": {"usage": 100}},
