@@ -264,9 +264,7 @@ async def _throughput_rows(bench: Bench) -> AsyncIterator[Row]:
         good = Bound("successes ÷ runs", above.success, 1.0, at_most=False)
         for who, what, bounds in (("the library", below, ()), ("the server", above, (share, good))):
             p99 = quantiles(what.times, n=100)[98]
-            name = (
-                f"runs by {who}, {clients} at the same time, p99 {p99 * 1e3:.0f} ms"
-            )
+            name = f"runs by {who}, {clients} at the same time, p99 {p99 * 1e3:.0f} ms"
             yield Row(name, what.each, f"a second, {len(what.times)} runs", bounds)
 
 

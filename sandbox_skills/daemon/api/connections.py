@@ -8,6 +8,8 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from sandbox_skills.daemon.api.body_limits import WHOLE
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -28,8 +30,10 @@ class Connection(H11Protocol):
         self._await_head()
 
     def data_received(self, data: bytes) -> None:
-        """Takes bytes, and waits for the rest of a head that is not whole."""
+        """Takes bytes, and waits for the rest of a head that is not whole; notes with a request that it is."""
         super().data_received(data)
+        if self.conn.their_state is h11.DONE:  # the application begins with the loop's next turn
+            self.cycle.scope.setdefault("state", {})[WHOLE] = True
         if self.conn.their_state is h11.IDLE:
             self._await_head()
         else:

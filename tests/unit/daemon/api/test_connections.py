@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
     from pathlib import Path
 
+    from starlette.types import Message
+
     from tests.daemon_host import Host
 
 pytestmark = pytest.mark.anyio
@@ -104,3 +106,34 @@ async def test_so_is_one_that_comes_a_byte_now_and_then(host: Host, monkeypatch:
             writer.write(b" ")
             await asyncio.wait([answer], timeout=SHORT / 2)
     assert answer.result().startswith(b"HTTP/1.1 408")
+
+
+CHUNKED = posted(2).replace(b"Content-Length: 2", b"Transfer-Encoding: chunked")
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "watched"),
+    [
+        (posted(2) + b"{}", b"", False),
+        (CHUNKED + b"2\r\n{}\r\n0\r\n\r\n", b"", True),
+        (posted(2), b"{}", True),
+    ],
+)
+async def test_a_body_is_watched_unless_it_is_there_and_as_long_as_it_says(
+    host: Host, monkeypatch: pytest.MonkeyPatch, first: bytes, then: bytes, *, watched: bool
+) -> None:
+    asked = asyncio.Event()
+    plain = body_limits._Body.receive
+
+    async def watching(body: body_limits._Body) -> Message:
+        asked.set()
+        return await plain(body)
+
+    monkeypatch.setattr(body_limits._Body, "receive", watching)
+    async with connected(host) as (reader, writer):
+        writer.write(first)
+        if then:
+            await asked.wait()
+            writer.write(then)
+        assert b" 401 " in await reader.readuntil(b"}")
+    assert asked.is_set() is watched
