@@ -318,3 +318,10 @@ def test_what_is_asked_of_a_model_is_as_the_settings_say(config: Path) -> None:
     assert default.client_options() == ClientOptions()
     config.write_text("model: {provider: order}\n")
     assert f"{config}:1: model.provider: Value error, must be a JSON object" in fault(config)
+
+
+@pytest.mark.parametrize("name", sorted(Settings.sections()))
+def test_the_defaults_of_a_section_are_values_that_it_admits(name: str) -> None:
+    usual = getattr(Settings(), name)
+    assert type(usual)() == usual
+    assert type(usual).model_validate(usual.model_dump()) == usual

@@ -1,0 +1,53 @@
+"""The tree of commands: what is told of them before they are made is what they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sandbox_skills.cli.commands import app
+from sandbox_skills.cli.late_commands import program
+from sandbox_skills.cli.options import GlobalOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GLOBAL = {"skills", "config", "engine", "accept_no_isolation"}
+
+
+def commands(group: Any, path: str = "") -> Iterator[tuple[str, Any]]:  # noqa: ANN401  # typer's own classes
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{path}{name} ")
+        else:
+            yield path + name, command
+
+
+def test_every_command_takes_the_global_options() -> None:
+    without = {
+        name for name, one in commands(program(app)) if not {param.name for param in one.params} >= GLOBAL
+    }
+    assert without == set()
+
+
+@pytest.mark.parametrize("path", [(), ("image",), ("keys",), ("skills",)], ids=" ".join)
+def test_help_makes_no_command_and_says_what_each_says_of_itself(
+    path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    tree: Any = program(app)
+    group = tree
+    for name in path:
+        group = group.commands[name]
+    tree.main([*path, "--help"], prog_name="sandbox-skills", standalone_mode=False, obj=GlobalOptions())
+    told = capsys.readouterr().out
+    assert not group.commands.data, "none was made"
+    for name, command in group.commands.items():
+        assert f"  {name} " in told
+        assert " ".join(command.get_short_help_str(200).split()[:3]) in told
+
+
+def test_a_command_is_made_once() -> None:
+    tree: Any = program(app)
+    assert tree.commands["list"] is tree.commands["list"]
+    assert list(tree.commands.data) == ["list"]
