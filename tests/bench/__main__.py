@@ -24,6 +24,7 @@ from tests.bench import (
     idle,
     peers,
     pooled,
+    program,
     single_use,
     skill_tests,
     warm,
@@ -76,6 +77,8 @@ def main() -> int:
         rows = asyncio.run(measure(Path(folder)))
         tell("catalog")
         rows += catalog.rows(Path(folder, "skills"))
+    tell("the program's start")
+    rows += program.rows()
     tell("controller")
     rows += asyncio.run(controller.rows())
     tell("server")
