@@ -2,23 +2,27 @@ from __future__ import annotations
 
 import asyncio
 import stat
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import bindparam, column, create_engine, select, table, text, update
+from sqlalchemy import bindparam, column, create_engine, insert, select, table, text, update
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from sandbox_skills.daemon.errors import DatabaseError
 from sandbox_skills.daemon.truth.changes import Boundary, Change
 from sandbox_skills.daemon.truth.database import opened_database
 from sandbox_skills.daemon.truth.prepared import Prepared
-from sandbox_skills.daemon.truth.tables import Table, TenantRow
+from sandbox_skills.daemon.truth.tables import TENANT, Table, TenantRow
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from sqlalchemy import Connection
 
 
 pytestmark = pytest.mark.anyio
@@ -30,6 +34,10 @@ def add_tenant(session: Session) -> None:
 
 def turn(session: Session) -> int:
     return session.scalars(select(TenantRow.turn)).one()
+
+
+def one_more(session: Session) -> None:
+    session.execute(update(TenantRow).values(turn=turn(session) + 1))
 
 
 def count(session: Session) -> int:
@@ -75,10 +83,25 @@ async def test_a_change_that_fails_leaves_nothing_behind(tmp_path: Path) -> None
         assert await database.read(count) == 0
 
 
-async def test_changes_of_two_processes_wait_for_each_other(tmp_path: Path) -> None:
-    def one_more(session: Session) -> None:
-        session.execute(update(TenantRow).values(turn=turn(session) + 1))
+async def test_a_change_by_statements_alone_is_whole_or_undone(tmp_path: Path) -> None:
+    def add(connection: Connection) -> None:
+        connection.execute(insert(TENANT).values(id="1", name="acme", limits={}, policy={}, created_at=1.0))
 
+    def fail(connection: Connection) -> None:
+        add(connection)
+        raise ValueError("no")
+
+    async with opened_database(tmp_path / "d.db") as database, opened_database(tmp_path / "d.db") as other:
+        for change in (fail, add, add):
+            with suppress(ValueError, IntegrityError):
+                await database.transact(Change.TENANT_CREATE, change)
+            assert await other.read(count) == (change is add)
+        await other.write(Change.TENANT_UPDATE, one_more)
+        await database.transact(Change.TENANT_UPDATE, lambda connection: connection.execute(text("select 1")))
+        assert await database.read(turn) == 1
+
+
+async def test_changes_of_two_processes_wait_for_each_other(tmp_path: Path) -> None:
     async with opened_database(tmp_path / "d.db") as one, opened_database(tmp_path / "d.db") as other:
         await one.write(Change.TENANT_CREATE, add_tenant)
         await asyncio.gather(*(each.write(Change.TENANT_UPDATE, one_more) for each in [one, other] * 25))
@@ -86,9 +109,6 @@ async def test_changes_of_two_processes_wait_for_each_other(tmp_path: Path) -> N
 
 
 async def test_a_cancel_leaves_a_change_whole_or_undone_and_the_database_usable(tmp_path: Path) -> None:
-    def one_more(session: Session) -> None:
-        session.execute(update(TenantRow).values(turn=turn(session) + 1))
-
     async with opened_database(tmp_path / "d.db") as database:
         await database.write(Change.TENANT_CREATE, add_tenant)
         tasks = [asyncio.ensure_future(database.write(Change.TENANT_UPDATE, one_more)) for _ in range(20)]
