@@ -18,7 +18,7 @@ from sandbox_skills.workspace.interactive import InteractivePrograms
 from sandbox_skills.workspace.layout import DIRECTORIES, SKILLS_DIR, run_directory, skill_link
 from sandbox_skills.workspace.memory import WorkspaceMemory
 from sandbox_skills.workspace.outputs import collect_outputs, told_files
-from sandbox_skills.workspace.report import OutputReport, Saving, counted, report_of, save_outputs
+from sandbox_skills.workspace.report import OutputReport, Saving, counted, reported, save_outputs
 from sandbox_skills.workspace.result import RunResult
 from sandbox_skills.workspace.run_audit import audited
 from sandbox_skills.workspace.snapshot import restore_snapshot, take_snapshot
@@ -239,7 +239,8 @@ class Session:
         """Returns the files that count and what is told of them, saved where that was asked for."""
         with span("workspace.inline", **_about(ready)) as current:
             files, warnings = counted(files, outcome)
-            report = report_of(files, plan, warnings=(*ready.warnings, *warnings), redaction=ready.redaction)
+            told = (*ready.warnings, *warnings)
+            report = await reported(files, plan, warnings=told, redaction=ready.redaction)
             saving = Saving(
                 self._manager.services.artifacts,
                 self._tenant,
