@@ -42,7 +42,7 @@ class Receiver(Protocol):
 class StreamProtocol(asyncio.BufferedProtocol):
     """Asyncio's side of a channel: reads into one buffer that is never reallocated."""
 
-    BUFFER = 256 * 1024  # as long as the longest frame; larger gained nothing when measured
+    BUFFER = 512 * 1024  # two of the longest frames: of what comes at once, few are in two parts
 
     def __init__(self, consume: Callable[[memoryview], None], lost: Callable[[str], None]) -> None:
         self._consume = consume

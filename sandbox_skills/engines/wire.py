@@ -205,7 +205,7 @@ def encode_chunks(kind: Kind, ref: int, data: bytes) -> Iterator[bytes]:
 
 
 class Decoder:
-    """Cuts a byte stream from the box into frames; holds at most one frame of it."""
+    """Cuts a byte stream from the box into frames; holds at most one frame of it, and copies one that is whole once."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -218,23 +218,49 @@ class Decoder:
         """
         if self._broken:
             raise RunnerProtocolError("the stream is broken already")
-        self._buffer += data
-        offset = 0
-        try:
-            while len(self._buffer) - offset >= HEADER.size:
-                kind, ref, length = _checked(*HEADER.unpack_from(self._buffer, offset))
-                end = offset + HEADER.size + length
-                if len(self._buffer) < end:
-                    break
-                with memoryview(self._buffer) as view:
-                    payload = bytes(view[offset + HEADER.size : end])
-                offset = end
-                yield Frame(kind, ref, payload)
-        except RunnerProtocolError:
-            self._broken = True
-            raise
-        finally:
-            del self._buffer[:offset]
+        with memoryview(data) as fresh:
+            start = 0
+            while start < len(fresh):
+                try:
+                    frame, start = (self._completed if self._buffer else self._whole)(fresh, start)
+                except RunnerProtocolError:
+                    self._broken = True
+                    raise
+                if frame is not None:
+                    yield frame
+
+    def _whole(self, fresh: memoryview, start: int) -> tuple[Frame | None, int]:
+        """Returns the frame that begins at `start`, and where it ends; holds what is only a part of one."""
+        body = start + HEADER.size
+        if body <= len(fresh):
+            kind, ref, length = _checked(*HEADER.unpack_from(fresh, start))
+            end = body + length
+            if end <= len(fresh):
+                return Frame(kind, ref, bytes(fresh[body:end])), end
+        self._buffer += fresh[start:]
+        return None, len(fresh)
+
+    def _completed(self, fresh: memoryview, start: int) -> tuple[Frame | None, int]:
+        """Returns the frame whose beginning is held, and where it ends; holds more of it where it is not whole."""
+        held = self._buffer
+        if len(held) < HEADER.size:
+            start = self._hold(fresh, start, HEADER.size)
+            if len(held) < HEADER.size:
+                return None, start
+        kind, ref, length = _checked(*HEADER.unpack_from(held))
+        start = self._hold(fresh, start, HEADER.size + length)
+        if len(held) < HEADER.size + length:
+            return None, start
+        with memoryview(held) as view:
+            payload = bytes(view[HEADER.size :])
+        held.clear()
+        return Frame(kind, ref, payload), start
+
+    def _hold(self, fresh: memoryview, start: int, size: int) -> int:
+        """Holds bytes until they are `size`, as far as there are some; returns where the next ones are."""
+        end = start + size - len(self._buffer)
+        self._buffer += fresh[start:end]
+        return min(end, len(fresh))
 
     @property
     def pending(self) -> int:
