@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
-from sandbox_skills.spec.exit_codes import SIGNAL_BASE, STOPPED_CODES
+from sandbox_skills.spec.exit_codes import SIGNAL_BASE, STOPPED_CODES, StopReason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from sandbox_skills.recording import Recording
-    from sandbox_skills.spec.exit_codes import StopReason
 
 LimitName = Literal[
     "pids",
