@@ -70,7 +70,7 @@ class SqlRunQueue:
         now, offer = self._database.clock(), self._work.take(run.needs)
         change = Change.RUN_SUBMIT if offer is None else Change.RUN_SUBMIT_AND_CLAIM
         work = partial(_submit, new=run, offer=offer, options=self._options, now=now)
-        writing = self._database.transact(change, work)
+        writing = self._database.transact(change, work, brief=True)
         # Whoever asked goes on before the node does, and the node gets its runs whoever is cancelled.
         written = asyncio.shield(writing)
         writing.add_done_callback(partial(self._submitted, run, offer, now))
@@ -247,7 +247,7 @@ class SqlLease:
             trim(connection, self._run.id, row, max_bytes=self._options.max_event_bytes)
             return _finished(self._run, finished, row, now=now), row.others_wait
 
-        run, others_wait = await self._database.transact(Change.RUN_COMPLETE, end)
+        run, others_wait = await self._database.transact(Change.RUN_COMPLETE, end, brief=True)
         self._bell.ring(run_bell(self._run.id))
         if others_wait:
             self._work.ring()

@@ -6,6 +6,10 @@ dear. Many may read while one writes. Writers of this process wait for each othe
 another process (the command line beside a daemon) wait in SQLite. A thread keeps its connection: to take one from a
 pool costs more than a short transaction.
 
+What is brief is done by the loop's own thread where nobody else writes just then: the way to another thread and back
+takes as long as half of it, and a connection reads again from the disk's cache what another one has changed. It never
+waits there, neither for a lock nor for a disk.
+
 `durable` False leaves the last moments before a power cut to the operating system, as SQLite advises for this mode:
 a commit costs a twentieth of a millisecond instead of a disk's flush. A killed process loses nothing either way.
 """
@@ -18,7 +22,9 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
+from sqlite3 import SQLITE_BUSY
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from alembic.util import CommandError
@@ -45,10 +51,27 @@ BUSY_SECONDS = 10.0
 """How long a change waits for one of another process: the longest of ours (retention) takes a second."""
 
 READERS = 4
-"""Threads that read, each with a connection, as the loop's own has; a read takes less than a millisecond."""
+"""Threads that read, each with a connection; a read takes less than a millisecond."""
+
+BRIEF_IN_A_ROW = 100
+"""Brief changes that the loop's own thread does before the other one does some, which writes the log back into the file
+when it has a thousand pages: a run is two changes of about ten pages each."""
+
+BY_THE_THREAD = 2
+"""The one that finds the log long enough, and the one that begins it anew: SQLite waits for the disk in both."""
 
 DATABASE_FILE = "daemon.db"
 """Its name in the data directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engines:
+    """Of one file: for threads that read, for the one that writes, and for the loop's own, which does both."""
+
+    reader: Engine
+    writer: Engine
+    own: Engine
+    durable: bool
 
 
 class Database:
@@ -57,11 +80,12 @@ class Database:
     A cancel while a transaction runs ends the wait, not the transaction: that is done whole or not at all.
     """
 
-    def __init__(
-        self, reader: Engine, writer: Engine, *, clock: Callable[[], float], faults: FaultHook
-    ) -> None:
-        self._reader = _Connections(reader, begin="BEGIN")
-        self._writer = _Connections(writer, begin="BEGIN IMMEDIATE")
+    def __init__(self, engines: Engines, *, clock: Callable[[], float], faults: FaultHook) -> None:
+        self._reader = _Connections(engines.reader, begin="BEGIN")
+        self._writer = _Connections(engines.writer, begin="BEGIN IMMEDIATE")
+        self._own = _Connections(engines.own, begin="BEGIN IMMEDIATE")
+        self._durable = engines.durable
+        self._brief = 0
         self._read_threads = ThreadPoolExecutor(READERS, "database-read")
         self._write_thread = SerialThread("database-write")
         self._faults = faults
@@ -78,7 +102,7 @@ class Database:
         looks may see what was committed between them. A reader waits for nobody in this mode, and the way to another
         thread and back takes longer than such a read. Raises DatabaseError.
         """
-        return self._reader.with_own(partial(statement.first, values=values))
+        return self._own.with_own(partial(statement.first, values=values))
 
     async def write(self, change: Change, function: Callable[[Session], T]) -> T:
         """Does what `function` does, committed when this returns; where it raises, nothing of it is kept.
@@ -87,21 +111,45 @@ class Database:
         """
         return await self.transact(change, partial(_in_session, function))
 
-    def transact(self, change: Change, function: Callable[[Connection], T]) -> asyncio.Future[T]:
-        """Does what `write` does for a function that needs no session, which costs as much as some statements."""
-        return self._write_thread.run(partial(self._transact, change, function))
+    def transact(
+        self, change: Change, function: Callable[[Connection], T], *, brief: bool = False
+    ) -> asyncio.Future[T]:
+        """Does what `write` does for a function that needs no session, which costs as much as some statements.
+
+        One that is `brief` takes no longer than some of them, and may be done before this returns.
+        """
+        at_once = brief and self._is_free() and self._at_once(change, function)
+        return at_once or self._write_thread.run(partial(self._transact, self._writer, change, function))
+
+    def _is_free(self) -> bool:
+        """Whether it is worth a try to write at once; `durable` changes wait for the disk each time."""
+        self._brief = (self._brief + 1) % (BRIEF_IN_A_ROW + BY_THE_THREAD)
+        return self._write_thread.is_idle and not self._durable and self._brief < BRIEF_IN_A_ROW
+
+    def _at_once(self, change: Change, function: Callable[[Connection], T]) -> asyncio.Future[T] | None:
+        """Returns what came of it; None where another process writes, and nothing was done."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        try:
+            future.set_result(self._transact(self._own, change, function))
+        except DatabaseError as error:
+            if _is_busy(error.__cause__):
+                return None
+            future.set_exception(error)
+        except Exception as error:  # noqa: BLE001  # as from the thread, it is for who waits
+            future.set_exception(error)
+        return future
 
     def _read(self, function: Callable[[Session], T]) -> T:
         return self._reader.transaction(partial(_in_session, function))
 
-    def _transact(self, change: Change, function: Callable[[Connection], T]) -> T:
+    def _transact(self, connections: _Connections, change: Change, function: Callable[[Connection], T]) -> T:
         def whole(connection: Connection) -> T:
             self._faults(change, Boundary.BEGIN)
             result = function(connection)
             self._faults(change, Boundary.COMMIT)
             return result
 
-        result = self._writer.transaction(whole)
+        result = connections.transaction(whole)
         self._faults(change, Boundary.DONE)
         return result
 
@@ -109,8 +157,8 @@ class Database:
         """Waits for transactions that were begun, and ends every connection."""
         self._write_thread.close()
         self._read_threads.shutdown()
-        self._reader.close()
-        self._writer.close()
+        for connections in (self._reader, self._writer, self._own):
+            connections.close()
 
 
 def _in_transaction(begin: str, function: Callable[[Connection], T], connection: Connection) -> T:
@@ -158,8 +206,9 @@ class _Connections:
             connection = self._mine()
             try:
                 return function(connection)
-            except DBAPIError:
-                self._drop(connection)
+            except DBAPIError as error:
+                if not _is_busy(error):
+                    self._drop(connection)
                 raise
         except DBAPIError as error:
             raise _told(self._engine, error) from error
@@ -197,11 +246,15 @@ async def opened_database(
     It is this user's alone. Safe while another process does the same.
     """
     _prepare(path)
-    reader = _engine(path, connections=READERS + 1, durable=durable)
-    writer = _engine(path, connections=1, durable=durable)
-    database = Database(reader, writer, clock=clock, faults=faults)
+    engines = Engines(
+        reader=_engine(path, connections=READERS, durable=durable),
+        writer=_engine(path, connections=1, durable=durable),
+        own=_engine(path, connections=1, durable=durable, waits=False),
+        durable=durable,
+    )
+    database = Database(engines, clock=clock, faults=faults)
     try:
-        await asyncio.to_thread(_upgraded, writer)
+        await asyncio.to_thread(_upgraded, engines.writer)
         yield database
     finally:
         database.close()
@@ -219,13 +272,16 @@ def _prepare(path: Path) -> None:
         ) from error
 
 
-def _engine(path: Path, *, connections: int, durable: bool) -> Engine:
-    """Returns an engine whose connections begin no transaction by themselves."""
+def _engine(path: Path, *, connections: int, durable: bool, waits: bool = True) -> Engine:
+    """Returns an engine whose connections begin no transaction by themselves.
+
+    One that does not wait gives up at once where another connection writes, and leaves the log as long as it is.
+    """
     engine = create_engine(
         f"sqlite:///{path}",
         pool_size=connections,
         max_overflow=0,
-        connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False},
+        connect_args={"timeout": BUSY_SECONDS if waits else 0, "check_same_thread": False},
     )
 
     def connected(connection: Any, _record: object) -> None:  # noqa: ANN401  # SQLAlchemy types no driver's
@@ -233,6 +289,8 @@ def _engine(path: Path, *, connections: int, durable: bool) -> Engine:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         connection.execute("PRAGMA foreign_keys = ON")
+        if not waits:
+            connection.execute("PRAGMA wal_autocheckpoint = 0")
 
     event.listen(engine, "connect", connected)
     return engine
@@ -254,6 +312,11 @@ def _upgraded(writer: Engine) -> None:
 def _with_all_steps(connection: Connection) -> None:
     connection.begin()  # as for a session: alembic looks for one, too
     upgrade(connection)
+
+
+def _is_busy(error: BaseException | None) -> bool:
+    """Whether a change was not begun because somebody else's is under way: the only thing that waits in this mode."""
+    return isinstance(error, DBAPIError) and getattr(error.orig, "sqlite_errorcode", None) == SQLITE_BUSY
 
 
 def _told(engine: Engine, error: DBAPIError) -> Exception:

@@ -25,7 +25,13 @@ class SerialThread:
         self._asked: SimpleQueue[tuple[asyncio.Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._is_closed = False
+        self._is_working = False
         self._thread.start()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has nothing to do, as far as can be told from another thread."""
+        return not self._is_working and self._asked.empty()
 
     def run(self, function: Callable[[], T]) -> asyncio.Future[T]:
         """Returns what will be its result, or what it raises.
@@ -46,8 +52,10 @@ class SerialThread:
 
     def _work(self) -> None:
         while (asked := self._asked.get()) is not None:
+            self._is_working = True
             _do(*asked)
             del asked  # what it holds ends with it, not with the next one
+            self._is_working = False
 
 
 def _do(future: asyncio.Future[T], function: Callable[[], T]) -> None:
