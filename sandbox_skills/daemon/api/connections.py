@@ -1,28 +1,49 @@
-"""Connections: one that says nothing holds a descriptor, and for no long; a WebSocket that is refused was answered."""
+"""Connections: one that says nothing holds a descriptor, and for no long; a WebSocket that is refused was answered.
+
+The parser (llhttp) bounds nothing of what it keeps of a request before it is whole; that is done here.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from sandbox_skills.daemon.api.body_limits import WHOLE
+from sandbox_skills.spec import KIB
 
 if TYPE_CHECKING:
     import asyncio
 
     from uvicorn._types import ASGISendEvent
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 HEAD_SECONDS = 20.0
 """Longest from the first byte of a request, or from the connection, to the end of its head."""
 
+MAX_HEAD = 64 * KIB
+"""Bytes of a request's head, and of what stands around the parts of its body: no client of ours sends a tenth."""
 
-class Connection(H11Protocol):
+AROUND = len(": \r\n")
+"""Bytes of a header beside its name and its value."""
+
+REFUSED = "The head of the request is too long."
+
+
+class BadHeadError(Exception):
+    """The head of a request is none that is answered: the parser makes of it what it makes of every fault, a 400."""
+
+
+class Connection(HttpToolsProtocol):
     """HTTP/1.1, closed where the head of a request does not come; the web server itself would wait for ever."""
 
     _giving_up: asyncio.TimerHandle | None = None
+    _in_head = True
+    _head = 0
+    """Bytes of the request's headers, those behind its body included."""
+    _unread = 0
+    """Bytes that came since something was whole."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as it is there
         """Waits for the first request."""
@@ -30,14 +51,62 @@ class Connection(H11Protocol):
         self._await_head()
 
     def data_received(self, data: bytes) -> None:
-        """Takes bytes, and waits for the rest of a head that is not whole; notes with a request that it is."""
+        """Takes bytes, and waits for the rest of a head that is not whole, if it may be longer."""
+        self._unread += len(data)
         super().data_received(data)
-        if self.conn.their_state is h11.DONE:  # the application begins with the loop's next turn
-            self.cycle.scope.setdefault("state", {})[WHOLE] = True
-        if self.conn.their_state is h11.IDLE:
+        if self._unread > MAX_HEAD:
+            self._refuse()
+        if self._in_head:
             self._await_head()
         else:
             self._wait_no_more()
+
+    def on_message_begin(self) -> None:
+        """Begins to count."""
+        super().on_message_begin()
+        self._in_head, self._head = True, 0
+
+    def on_url(self, url: bytes) -> None:
+        """Keeps a piece of the address."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keeps a header; none from behind the body: what stands in front of it was believed already."""
+        self._count(len(name) + len(value) + AROUND)
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Lets the application begin with the loop's next turn; raises BadHeadError for a request of no one host."""
+        self._in_head, self._unread = False, 0
+        # RFC 9112, 3.2: a proxy may have gone by the other one.
+        if [name for name, _ in self.headers].count(b"host") != 1 and self.parser.get_http_version() != "1.0":
+            raise BadHeadError
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Hands on a part of the body, which has its own bounds."""
+        self._unread = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Notes with a request that it is whole."""
+        self._unread = 0
+        super().on_message_complete()
+        if self.cycle is not None:
+            self.cycle.scope.setdefault("state", {})[WHOLE] = True
+
+    def _count(self, size: int) -> None:
+        self._head += size
+        if self._head > MAX_HEAD:
+            raise BadHeadError
+
+    def _refuse(self) -> None:
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is None or cycle.response_complete:
+            self.send_400_response(REFUSED)
+        self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forgets the wait."""

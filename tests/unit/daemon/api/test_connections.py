@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -137,3 +137,99 @@ async def test_a_body_is_watched_unless_it_is_there_and_as_long_as_it_says(
             writer.write(then)
         assert b" 401 " in await reader.readuntil(b"}")
     assert asked.is_set() is watched
+
+
+LONG = connections.MAX_HEAD
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [GET[:-2] + b"A: " + LONG * b"a" + b"\r\n\r\n"],
+        [GET[:-2] + LONG // 2 * b"a:b\r\n" + b"\r\n"],
+        [b"GET /healthz?" + LONG * b"a" + b" HTTP/1.1\r\nHost: x\r\n\r\n"],
+        [GET[:-2] + b"A: ", *(LONG // 1024 + 1) * [1024 * b"a"]],
+        [b"GET /", *(LONG // 1024 + 1) * [1024 * b"a"]],
+    ],
+)
+async def test_a_head_without_end_is_refused(host: Host, pieces: list[bytes]) -> None:
+    async with connected(host) as (reader, writer):
+        for piece in pieces:
+            writer.write(piece)
+            await asyncio.sleep(0)
+        answer = b""
+        with suppress(ConnectionError):  # what is not read any more resets it, maybe before the answer is
+            answer = await reader.read()
+        assert answer[:13] in {b"", b"HTTP/1.1 400 "}
+
+
+async def test_a_long_head_is_answered(host: Host) -> None:
+    async with connected(host) as (reader, writer):
+        writer.write(GET[:-2] + b"A: " + LONG // 2 * b"a")
+        await asyncio.sleep(0.05)
+        writer.write(b"\r\n\r\n" + GET)
+        assert b'{"status":"ok"}' in await reader.readuntil(b"}")
+        assert b'{"status":"ok"}' in await reader.readuntil(b"}")
+
+
+@pytest.mark.parametrize("piece", [b"A: b\r\n", 1024 * b"a"])
+async def test_what_comes_behind_a_body_ends_as_well(host: Host, piece: bytes) -> None:
+    async with connected(host) as (reader, writer):
+        writer.write(CHUNKED + b"2\r\n{}\r\n0\r\nA: b\r\n")
+        with suppress(ConnectionError):
+            for _ in range(2 * LONG // len(piece)):
+                writer.write(piece)
+                await writer.drain()
+        with suppress(ConnectionError):
+            await reader.read()
+
+
+async def test_what_a_chunk_says_beside_its_size_ends_as_well(host: Host) -> None:
+    async with connected(host) as (reader, writer):
+        writer.write(CHUNKED + b"2;a=")
+        with suppress(ConnectionError):
+            for _ in range(2 * LONG // 1024):
+                writer.write(1024 * b"b")
+                await writer.drain()
+        with suppress(ConnectionError):
+            await reader.read()
+
+
+async def test_a_header_behind_the_body_does_not_count(host: Host) -> None:
+    key = await host.tenant("acme")
+    order = b'{"skill":"greeter","command":"true"}'
+    body = b"%x\r\n%b\r\n0\r\nX-API-Key: %b\r\n\r\n" % (len(order), order, key.encode())
+    async with connected(host) as (reader, writer):
+        writer.write(CHUNKED + body)
+        assert b" 401 " in await reader.readuntil(b"}")
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"GET /healthz HTTP/1.1\r\n\r\n", b"400"),
+        (b"GET /healthz HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", b"400"),
+        (b"GET /healthz HTTP/1.0\r\n\r\n", b"200"),
+        (posted(2, "Transfer-Encoding: chunked") + b"2\r\n{}\r\n0\r\n\r\n", b"400"),
+        (posted(2, "Content-Length: 3") + b"{}}", b"400"),
+        (posted(2).replace(b"Host: x", b"Host: x\r\n folded"), b"400"),
+        (b"GET /healthz HTTP/1.1\r\nHost : x\r\n\r\n", b"400"),
+        (b"GET /healthz\xff HTTP/1.1\r\nHost: x\r\n\r\n", b"400"),
+        (b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n", b"400"),
+        (b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", b"404"),
+        (b"GET /healthz HTTP/1.1\nHost: x\n\n", b"400"),
+        (b"GET /healthz HTTP/1.1\r\nHost: x\r\nA: \x00\r\n\r\n", b"400"),
+    ],
+)
+async def test_a_head_is_read_in_one_way_or_refused(host: Host, head: bytes, status: bytes) -> None:
+    async with connected(host) as (reader, writer):
+        writer.write(head)
+        assert (await reader.readline()).split()[1] == status
+
+
+async def test_what_is_to_become_another_protocol_is_answered_in_this_one(host: Host) -> None:
+    wants = GET[:-2] + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n\r\n"
+    async with connected(host) as (reader, writer):
+        for said in (wants, GET):
+            writer.write(said)
+            assert b'{"status":"ok"}' in await reader.readuntil(b"}")
