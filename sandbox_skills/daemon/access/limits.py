@@ -88,7 +88,12 @@ def tenant_limits(own: Mapping[str, Any], defaults: TenantLimits | None = None) 
 
     Raises TenantInvalidError for what no tenant can have, with every fault.
     """
-    return _limits(json.dumps(dict(own)), defaults or _DEFAULTS)
+    return limits_of(json.dumps(dict(own)), defaults)
+
+
+def limits_of(text: str, defaults: TenantLimits | None = None) -> TenantLimits:
+    """Returns what `tenant_limits` does for limits that are still JSON."""
+    return _limits(text, defaults or _DEFAULTS)
 
 
 _DEFAULTS = TenantLimits()

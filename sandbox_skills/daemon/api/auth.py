@@ -17,6 +17,7 @@ from sandbox_skills.daemon.access.limits import TenantLimits, check_engine
 from sandbox_skills.daemon.access.scopes import Scope
 from sandbox_skills.daemon.api.dependencies import TheDaemon
 from sandbox_skills.daemon.errors import KeyInvalidError, ScopeError
+from sandbox_skills.daemon.truth.tenants import Tenant
 from sandbox_skills.daemon.working.daemon import Daemon
 
 
@@ -42,16 +43,25 @@ _HEADER = _ByHeader(
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A tenant, by one of its keys. `tenant_name` is what policies call it, `actor` what the audit log does."""
+    """A tenant, as it is now, by one of its keys. `actor` is what the audit log calls it."""
 
-    tenant_id: str
-    tenant_name: str
+    tenant: Tenant
     key_id: str
     scopes: frozenset[Scope]
     actor: str
     limits: TenantLimits
     again: Callable[[], Awaitable[object]] = field(repr=False, compare=False)
     """Looks at the key anew; raises KeyInvalidError."""
+
+    @property
+    def tenant_id(self) -> str:
+        """What stores know it by."""
+        return self.tenant.id
+
+    @property
+    def tenant_name(self) -> str:
+        """What policies call it."""
+        return self.tenant.name
 
     async def counts(self) -> bool:
         """Whether the key counts still: what lasts longer than a request asks now and then."""
@@ -77,8 +87,7 @@ async def identified(daemon: Daemon, token: str | None) -> Caller:
         raise KeyInvalidError("the request has no key", hint=KEY_HINT)
     identity = await daemon.keys.identify(token)
     return Caller(
-        identity.tenant.id,
-        identity.tenant.name,
+        identity.tenant,
         identity.key_id,
         identity.scopes,
         identity.actor,

@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
 
-from sandbox_skills.daemon.api.problems import answer_of
-from sandbox_skills.daemon.api.request_ids import request_id_of
-from sandbox_skills.daemon.errors import BodyError
 from sandbox_skills.spec import KIB
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from starlette.responses import Response
     from starlette.types import Message, Receive, Scope
 
 STALL_SECONDS = 20.0
@@ -95,22 +91,6 @@ def _refusing(most: int) -> Receive:
         raise _too_large(most)
 
     return receive
-
-
-def is_ambiguous(headers: Mapping[bytes, bytes]) -> bool:
-    """Tells whether a request has two lengths. Pure."""
-    return b"content-length" in headers and b"transfer-encoding" in headers
-
-
-def ambiguous(scope: Scope) -> Response:
-    """Returns the refusal of a request with two lengths, and the end of its connection (RFC 9112, 6.1).
-
-    A proxy that believes the other one would take what is behind it for a request of somebody else's.
-    """
-    error = BodyError("the request has a Content-Length and a Transfer-Encoding", hint="send one of them")
-    answer = answer_of(error, request_id=request_id_of(scope))
-    answer.headers["Connection"] = "close"
-    return answer
 
 
 def _too_large(most: int) -> HTTPException:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
 
-from sandbox_skills.daemon.api import body_limits
 from sandbox_skills.daemon.api.plans import Asked, NotPlainError
 from sandbox_skills.daemon.api.problems import answer_of, answer_of_fault, answer_of_framework
 from sandbox_skills.daemon.api.request_ids import HEADER, chosen_id, request_id_of
@@ -62,9 +61,6 @@ class Front:
             await self._behind(scope, receive, send)
             return
         headers: dict[bytes, bytes] = dict(reversed(scope["headers"]))
-        if body_limits.is_ambiguous(headers):
-            await body_limits.ambiguous(scope)(scope, receive, send)
-            return
         bounded = self._limits.bounded(scope, headers, receive)
         found = self._routes.find(scope["method"], scope["path"]) if not scope.get("root_path") else None
         if found is None:

@@ -49,7 +49,9 @@ async def submit(
     """
     response.headers.update(rate_headers(daemon.admit(who.tenant_id, who.limits)))
     known = await idempotency(daemon, request, key)
-    run = await daemon.runs.submit(order, tenant=who.tenant_id, actor=who.actor, idempotency=known)
+    run = await daemon.runs.submit(
+        order, tenant=who.tenant_id, actor=who.actor, idempotency=known, read=who.tenant
+    )
     if wait > 0 and run.state is not RunState.FINISHED:
         run = await daemon.runs.outcome(run, seconds=wait)
     response.headers["Location"] = f"{router.prefix}/{run.id}"

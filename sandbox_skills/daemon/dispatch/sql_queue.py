@@ -72,6 +72,9 @@ class SqlRunQueue:
         work = partial(_submit, new=run, offer=offer, options=self._options, now=now)
         writing = self._database.transact(change, work, brief=True)
         # Whoever asked goes on before the node does, and the node gets its runs whoever is cancelled.
+        if writing.done():
+            self._submitted(run, offer, now, writing)
+            return writing.result()[0]
         written = asyncio.shield(writing)
         writing.add_done_callback(partial(self._submitted, run, offer, now))
         return (await written)[0]

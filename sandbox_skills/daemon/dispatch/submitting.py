@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import bindparam, delete, func, insert, select
 
-from sandbox_skills.daemon.access.limits import tenant_limits
+from sandbox_skills.daemon.access.limits import limits_of
 from sandbox_skills.daemon.dispatch.base import Accepted, QueueFull
 from sandbox_skills.daemon.dispatch.claiming import take_turns
 from sandbox_skills.daemon.errors import IdempotencyError
 from sandbox_skills.daemon.truth import audit, tenants
 from sandbox_skills.daemon.truth.audit import Deed
 from sandbox_skills.daemon.truth.ids import new_id
-from sandbox_skills.daemon.truth.prepared import Prepared
+from sandbox_skills.daemon.truth.prepared import Prepared, as_text
 from sandbox_skills.daemon.truth.run import IdempotencyKey, NewRun, RunState
 from sandbox_skills.daemon.truth.runs import Holder, begin, found
 from sandbox_skills.daemon.truth.tables import IDEMPOTENCY, NODE, RUN, SESSION, TENANT
@@ -42,7 +42,7 @@ def submit(
     if key is not None and (before := _replayed(connection, new.tenant_id, key, now=now)):
         return before
     standing = _standing(connection, new, node)
-    limits = tenant_limits(standing.limits, options.limits)
+    limits = limits_of(standing.limits, options.limits)
     if full := _full(standing, limits, options):
         return full
     holder = None
@@ -126,7 +126,7 @@ _OF_TENANT = RUN.c.tenant_id == bindparam("tenant")
 _IN_SESSION = RUN.c.session_id == bindparam("session")
 _STANDING = Prepared(
     select(
-        TENANT.c.limits,
+        as_text(TENANT.c.limits),
         TENANT.c.disabled_at,
         select(func.max(TENANT.c.turn)).scalar_subquery().label("last_turn"),
         _count(RunState.QUEUED, _OF_TENANT).label("waiting_of_tenant"),

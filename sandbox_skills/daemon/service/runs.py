@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sandbox_skills.daemon.service.skills import OpenedSkill, SkillService
     from sandbox_skills.daemon.truth.run import IdempotencyKey, Run, RunEvent
     from sandbox_skills.daemon.truth.runs import Runs
+    from sandbox_skills.daemon.truth.tenants import Tenant
     from sandbox_skills.toolsets.skill_runs import Demand
 
 
@@ -53,10 +54,14 @@ class RunFilter:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedRun:
-    """What was asked for, and the skill as it was found; None for one that was uploaded, whose files are to be held."""
+    """What was asked for, the skill as it was found, and its tenant as it was read.
+
+    The skill is None where it was uploaded, as its files are to be held, the tenant where nobody has read it.
+    """
 
     order: RunOrder
     skill: OpenedSkill | None
+    tenant: Tenant | None
 
 
 AcceptedRuns = BriefMemory[str, AcceptedRun]
@@ -90,8 +95,9 @@ class RunService:
         tenant: str,
         actor: str,
         idempotency: IdempotencyKey | None = None,
+        read: Tenant | None = None,
     ) -> Run:
-        """Queues a run and returns it, or the one that the key stands for.
+        """Queues a run and returns it, or the one that the key stands for. `read` is its tenant, read just now.
 
         Raises SkillNotFoundError, SessionNotFoundError, InputError for another engine, IdempotencyError,
         RateLimitedError, QueueFullError, DrainingError.
@@ -114,7 +120,7 @@ class RunService:
         if isinstance(answer, QueueFull):
             raise refusal(answer)
         if not answer.replayed:
-            self.accepted.keep(answer.run.id, AcceptedRun(order, opened))
+            self.accepted.keep(answer.run.id, AcceptedRun(order, opened, read))
         return answer.run
 
     async def _skill(self, order: RunOrder, *, tenant: str) -> tuple[SkillRef, OpenedSkill | None]:

@@ -6,21 +6,21 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Text, bindparam, cast, select, update
+from sqlalchemy import bindparam, select, update
 
 from sandbox_skills.daemon.errors import KeyNotFoundError
 from sandbox_skills.daemon.truth import audit
 from sandbox_skills.daemon.truth.audit import Deed
 from sandbox_skills.daemon.truth.changes import Change
 from sandbox_skills.daemon.truth.ids import new_id
-from sandbox_skills.daemon.truth.prepared import Prepared
+from sandbox_skills.daemon.truth.prepared import Prepared, as_text
 from sandbox_skills.daemon.truth.tables import KEY, TENANT, KeyRow
 from sandbox_skills.daemon.truth.tenants import Tenant, found
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlalchemy import Column, Label, Row
+    from sqlalchemy import Row
     from sqlalchemy.orm import Session
 
     from sandbox_skills.daemon.truth.database import Database
@@ -153,18 +153,13 @@ class Keys:
             await self._database.write(Change.KEY_USED, lambda session: session.execute(query))
 
 
-def _text(column: Column[Any]) -> Label[str]:
-    """Returns a column of JSON as it stands there: what has not changed need not be read."""
-    return cast(column, Text).label(column.name)
-
-
 _BY_PREFIX = Prepared(
     select(
         *(one for one in KEY.c if one is not KEY.c.scopes),
-        _text(KEY.c.scopes),
+        as_text(KEY.c.scopes),
         TENANT.c.name.label("tenant_name"),
-        _text(TENANT.c.limits),
-        _text(TENANT.c.policy),
+        as_text(TENANT.c.limits),
+        as_text(TENANT.c.policy),
         TENANT.c.created_at.label("tenant_created_at"),
         TENANT.c.disabled_at,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sqlalchemy import Text, cast
 from sqlalchemy.engine import result_tuple
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -16,7 +17,8 @@ from sqlalchemy.sql.compiler import SQLCompiler
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from sqlalchemy import Connection, Delete, Dialect, Insert, Row, Select, Update
+    from sqlalchemy import Column, Connection, Delete, Dialect, Insert, Label, Row, Select, Update
+    from sqlalchemy.engine.interfaces import DBAPICursor
     from sqlalchemy.types import TypeEngine
 
     Convert = Callable[[Any], Any]
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
 
 NOTHING: Values = {}
 """The values of a statement that takes none."""
+
+
+def as_text(column: Column[Any]) -> Label[str]:
+    """Returns a column of JSON as it stands there: what has not changed need not be read."""
+    return cast(column, Text).label(column.name)
 
 
 class Prepared:
@@ -85,7 +92,7 @@ def execute(
 
     Returns rows, at most so many, and how the driver describes their columns.
     """
-    cursor = connection.connection.cursor()
+    cursor = _cursor(connection)
     try:
         cursor.execute(text, values)
         if most == 0:
@@ -98,13 +105,20 @@ def execute(
 
 
 def _execute_all(connection: Connection, text: str, rows: Sequence[Any]) -> None:
-    cursor = connection.connection.cursor()
+    cursor = _cursor(connection)
     try:
         cursor.executemany(text, rows)
     except connection.dialect.loaded_dbapi.Error as error:
         raise _fault(connection, text, error) from error
     finally:
         cursor.close()
+
+
+def _cursor(connection: Connection) -> DBAPICursor:
+    """Returns the driver's own, past the pool's."""
+    driver = connection.connection.dbapi_connection
+    assert driver is not None, "who has a connection has not given it back"
+    return driver.cursor()
 
 
 def _fault(connection: Connection, text: str, error: Exception) -> BaseException:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from sandbox_skills.daemon.access.limits import check_engine
 from sandbox_skills.daemon.service.run_order import RunOrder, run_request
+from sandbox_skills.daemon.service.runs import AcceptedRun
 from sandbox_skills.daemon.working.endings import finished
 from sandbox_skills.engines.cancellation import finish
 
@@ -36,6 +37,11 @@ TOOL = "skill_run"
 """What the policy's rules by the name of the tool call a run that was asked for over HTTP."""
 
 
+def _read(run: Run) -> AcceptedRun:
+    """Returns what the row alone says of a run."""
+    return AcceptedRun(RunOrder.model_validate(run.request), None, None)
+
+
 @dataclass(frozen=True, slots=True)
 class SkillExecution:
     """Does runs of skills. Owns nothing of what it works with."""
@@ -55,10 +61,10 @@ class SkillExecution:
 
         A cancel kills the program and whatever came of it.
         """
-        known = self.accepted.take(run.id)
-        order = RunOrder.model_validate(run.request) if known is None else known.order
-        tools = await self.tools.tools_for(await self.tenants.get(run.tenant_id))
-        async with self._skill(run, order, None if known is None else known.skill) as skill:
+        known = self.accepted.take(run.id) or _read(run)
+        tools = await self.tools.tools_for(known.tenant or await self.tenants.get(run.tenant_id))
+        order = known.order
+        async with self._skill(run, order, known.skill) as skill:
             request = self._judged(order, skill, tools)
             return finished(await self._run(run, order, skill, request, sink))
 

@@ -28,6 +28,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        self._series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._requests = Counter(
             "sandbox_skills_http_requests",
             "Answers",
@@ -56,8 +57,16 @@ class Metrics:
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         """Counts an answer to a request of a route; an empty route is none of ours."""
         known = method if method in KNOWN_METHODS else "other"
-        self._requests.labels(known, route, str(status)).inc()
-        self._request_seconds.labels(known, route).observe(seconds)
+        series = self._series.get((known, route, status))
+        if series is None:  # to find one takes longer than to count
+            told = (
+                self._requests.labels(known, route, str(status)),
+                self._request_seconds.labels(known, route),
+            )
+            series = self._series[known, route, status] = told
+        count, duration = series
+        count.inc()
+        duration.observe(seconds)
 
     def counted(self, work: Work[V]) -> Work[V]:
         """Returns work whose runs are counted, by how they ended."""

@@ -26,9 +26,7 @@ class OutputEvents:
     def __init__(self, append: Append) -> None:
         self._live = LiveOutput()
         self._gathering = Gathering(append, arrived=self._live.arrived, taken=self._taken)
-        self._texts: dict[StreamName, codecs.IncrementalDecoder] = {
-            name: codecs.getincrementaldecoder("utf-8")("replace") for name in ("stdout", "stderr")
-        }
+        self._texts: dict[StreamName, codecs.IncrementalDecoder] = {}
 
     def voice(self, stream: StreamName, data: bytes, /) -> None:
         """Takes what a program writes."""
@@ -50,6 +48,11 @@ class OutputEvents:
                 events.append(_output(stream, text))
         return events
 
+    def _text(self, stream: StreamName) -> codecs.IncrementalDecoder:
+        if stream not in self._texts:
+            self._texts[stream] = codecs.getincrementaldecoder("utf-8")("replace")
+        return self._texts[stream]
+
     def _taken(self) -> list[NewEvent]:
         """Returns the next events, each of one stream, of what waits."""
         events: list[NewEvent] = []
@@ -63,7 +66,7 @@ class OutputEvents:
             if isinstance(piece, OutputGap):
                 events.append(NewEvent("gap", {"bytes": piece.size}))
             else:
-                texts.append(self._texts[piece.stream].decode(piece.data))
+                texts.append(self._text(piece.stream).decode(piece.data))
         return [*events, *_split(stream, texts)]
 
 

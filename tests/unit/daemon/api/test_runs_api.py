@@ -250,7 +250,7 @@ async def test_a_request_with_two_lengths_ends_its_connection(host: Host) -> Non
         writer.write(head.encode() + b"0\r\n\r\n" + inner)
         answer = await reader.read()
         writer.close()
-    assert answer.startswith(b"HTTP/1.1 422")
+    assert answer.startswith(b"HTTP/1.1 400")
     assert answer.count(b"HTTP/1.1") == 1
 
 
