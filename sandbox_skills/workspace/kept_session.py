@@ -179,11 +179,12 @@ class KeptSession:
         await self._gone.wait()
 
     def _left(self) -> float:
+        """Returns the seconds until it may be over; one that is used now may be idle so long after that."""
         if self._retired and not self._users:
             return 0.0
         now = time.monotonic()
-        age = self._born + self._policy.max_age_seconds - now
-        return age if self._users else min(age, self._used + self._policy.idle_seconds - now)
+        used = now if self._users else self._used
+        return min(self._born + self._policy.max_age_seconds, used + self._policy.idle_seconds) - now
 
     async def _expire(self, session: Session) -> None:
         """Takes no more runs, lets those under way end, and keeps the files where there is a place for them.
@@ -300,7 +301,8 @@ class KeptSession:
         finally:
             self._users -= 1
             self._used = time.monotonic()
-            self._changed.set()
+            if self._retired or self._state != "open":
+                self._changed.set()  # else the keeper looks in time by itself: to wake it takes as long as a start
 
     def check(self, session: Session) -> None:
         """Raises why the session cannot be used, if it cannot."""

@@ -93,15 +93,17 @@ def tenant_limits(own: Mapping[str, Any], defaults: TenantLimits | None = None) 
 
 def limits_of(text: str, defaults: TenantLimits | None = None) -> TenantLimits:
     """Returns what `tenant_limits` does for limits that are still JSON."""
-    return _limits(text, defaults or _DEFAULTS)
+    # What all tenants have by default has no hash to be made each time.
+    return _limits(text, None if defaults is DEFAULT_LIMITS else defaults)
 
 
-_DEFAULTS = TenantLimits()
+DEFAULT_LIMITS = TenantLimits()
+"""Of a tenant that has none of its own."""
 
 
 @lru_cache(REMEMBERED)
-def _limits(text: str, defaults: TenantLimits) -> TenantLimits:
-    own, base = json.loads(text), defaults.model_dump()
+def _limits(text: str, defaults: TenantLimits | None) -> TenantLimits:
+    own, base = json.loads(text), (defaults or DEFAULT_LIMITS).model_dump()
     merged = {**base, **own}
     for part in ("sandbox", "agents"):
         if isinstance(given := own.get(part), dict):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from sandbox_skills.daemon.access.limits import TenantLimits
+from sandbox_skills.daemon.access.limits import DEFAULT_LIMITS, TenantLimits
 from sandbox_skills.spec import MIB
 
 
@@ -12,7 +12,7 @@ from sandbox_skills.spec import MIB
 class QueueOptions:
     """`limits` are those of a tenant that has none of its own. Times are seconds."""
 
-    limits: TenantLimits = field(default_factory=TenantLimits)
+    limits: TenantLimits = DEFAULT_LIMITS
     max_queued: int = 10_000
     """Of all tenants: a day's worth of short runs for one machine, and a claim still takes milliseconds."""
     lease_seconds: float = 60.0

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, insert, select
+from sqlalchemy import Text, bindparam, insert, select
 
 from sandbox_skills.daemon.errors import AuditDamagedError
 from sandbox_skills.daemon.truth.changes import Change
@@ -75,15 +75,20 @@ def append(connection: Connection, deed: Deed, *, at: float) -> None:
     """Adds a deed within the transaction that does it, so that neither is there without the other."""
     head = _HEAD.first(connection)
     seq, previous = (head.seq + 1, head.hash) if head else (1, NO_HASH)
-    detail = json.loads(json.dumps(dict(deed.detail)))  # as it will be read
+    text = json.dumps(dict(deed.detail))
+    detail = json.loads(text)  # as it will be read
     entry = AuditEntry(
         seq, at, deed.tenant_id, deed.actor, deed.action, deed.subject, detail, previous, hash=""
     )
-    _ADD.run(connection, {**entry.as_dict(), "hash": entry_hash(entry)})
+    _ADD.run(connection, {**entry.as_dict(), "detail": text, "hash": entry_hash(entry)})
 
 
 _HEAD = Prepared(select(AUDIT.c.seq, AUDIT.c.hash).order_by(AUDIT.c.seq.desc()).limit(1).with_for_update())
-_ADD = Prepared(insert(AUDIT).values({name: bindparam(name) for name in AuditEntry.__slots__}))
+_ADD = Prepared(
+    insert(AUDIT).values(
+        {name: bindparam(name) for name in AuditEntry.__slots__} | {"detail": bindparam("detail", type_=Text)}
+    )
+)
 
 
 class AuditTrail:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import bindparam, delete, exists, insert, select, update
+from sqlalchemy import Text, bindparam, delete, exists, insert, select, update
 
 from sandbox_skills.daemon.errors import RunNotFoundError
 from sandbox_skills.daemon.truth.prepared import Prepared
@@ -164,12 +164,12 @@ def step(
 
     Returns its row then, of which only the COUNTERS unless it is to be `whole`, else None.
     """
-    sizes = _sizes(events)
+    texts = _texts(events)
     parameters = {
         "for_run": run_id,
         "in_state": standing.state,
         "more_events": len(events),
-        "more_bytes": sum(sizes),
+        "more_bytes": _size(texts),
         "more_attempts": int(changes.get("state") == RunState.RUNNING),
         **{f"new_{name}": value for name, value in changes.items()},
     }
@@ -178,7 +178,7 @@ def step(
     statement = _step(tuple(changes), fenced=standing.attempt is not None, whole=whole)
     changed = statement.first(connection, parameters)
     if changed is not None and events:
-        _add_events(connection, run_id, changed.event_last - len(events) + 1, events, sizes, now)
+        _add_events(connection, run_id, changed.event_last - len(events) + 1, events, texts, now)
     return changed
 
 
@@ -215,19 +215,28 @@ def begin(
     """Adds a run that begins to wait, with its first event; or one that a node has at once, with its second, too."""
     run = new_run(run_id, new, now=now, holder=holder)
     events = [NewEvent(QUEUED)] if holder is None else [NewEvent(QUEUED), holder.began()]
-    sizes = _sizes(events)
+    texts = _texts(events)
     until = None if holder is None else holder.lease_until
-    _ADD_RUN.run(connection, row_values(run, lease_until=until, event_bytes=sum(sizes)))
-    _add_events(connection, run_id, 1, events, sizes, now)
+    _ADD_RUN.run(connection, row_values(run, lease_until=until, event_bytes=_size(texts)))
+    _add_events(connection, run_id, 1, events, texts, now)
     return run
 
 
 _ADD_RUN = Prepared(insert(RUN).values({name: bindparam(name) for name in _NEW_COLUMNS}))
-_ADD_EVENT = Prepared(insert(EVENT).values({column.name: bindparam(column.name) for column in EVENT.c}))
+_ADD_EVENT = Prepared(
+    insert(EVENT).values(
+        {column.name: bindparam(column.name) for column in EVENT.c} | {"data": bindparam("data", type_=Text)}
+    )
+)
+"""With what an event tells as JSON already, whose length is its size."""
 
 
-def _sizes(events: Sequence[NewEvent]) -> Sequence[int]:
-    return [len(json.dumps(event.data)) for event in events]
+def _texts(events: Sequence[NewEvent]) -> Sequence[str]:
+    return [json.dumps(dict(event.data)) if event.data else "{}" for event in events]
+
+
+def _size(texts: Sequence[str]) -> int:
+    return sum(map(len, texts))
 
 
 def _add_events(
@@ -235,7 +244,7 @@ def _add_events(
     run_id: str,
     first: int,
     events: Sequence[NewEvent],
-    sizes: Sequence[int],
+    texts: Sequence[str],
     now: float,
 ) -> None:
     _ADD_EVENT.run_all(
@@ -245,11 +254,11 @@ def _add_events(
                 "run_id": run_id,
                 "seq": first + place,
                 "kind": event.kind,
-                "data": dict(event.data),
-                "size": size,
+                "data": text,
+                "size": len(text),
                 "created_at": now,
             }
-            for place, (event, size) in enumerate(zip(events, sizes, strict=True))
+            for place, (event, text) in enumerate(zip(events, texts, strict=True))
         ],
     )
 

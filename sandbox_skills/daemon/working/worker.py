@@ -152,6 +152,7 @@ class Worker(Generic[V]):
             going = self._going[lease.run.id] = _Going(lease, task)
             if lease.run.id in self._cancelled:
                 going.stop()
+        await asyncio.sleep(0)  # they begin before others are asked for
 
     async def _cancel(self) -> None:
         known = frozenset(self._cancelled)
