@@ -123,6 +123,8 @@ async def reported(
     redaction: Redaction = NOTHING,
 ) -> OutputReport:
     """Returns what `report_of` does; many bytes are looked at in a worker thread, as the loop serves others too."""
+    if not files:
+        return OutputReport(warnings=(*plan.warnings, *warnings))
     look = partial(report_of, files, plan, warnings=warnings, redaction=redaction)
     if sum(len(file.data or b"") for file in files) < THREAD_BYTES:
         return look()

@@ -26,6 +26,7 @@ from sandbox_skills.daemon.working.daemon import opened_daemon
 from sandbox_skills.engines.pool import PooledEngine
 from sandbox_skills.settings import Settings
 from sandbox_skills.workspace.manager import Argv, RunRequest
+from sandbox_skills.workspace.output_spec import OutputRequest
 from tests.bench.report import Bound, Row, as_markdown, machine, missed
 
 if TYPE_CHECKING:
@@ -56,7 +57,8 @@ LEAST_SHARE = 0.85
 """Of the runs a second that the library does: what is missing is what the server costs."""
 
 ORDER = {"skill": SKILL, "argv": ["true"]}
-REQUEST = RunRequest(Argv(("true",)))
+REQUEST = RunRequest(Argv(("true",)), wanted=OutputRequest())
+"""The same by the library, which is to look for a file that answers as well: what the server does for each order."""
 
 
 class Client:

@@ -152,7 +152,8 @@ class Worker(Generic[V]):
             going = self._going[lease.run.id] = _Going(lease, task)
             if lease.run.id in self._cancelled:
                 going.stop()
-        await asyncio.sleep(0)  # they begin before others are asked for
+        for _ in range(2):  # they begin, and what they send is on its way, before others are asked for
+            await asyncio.sleep(0)
 
     async def _cancel(self) -> None:
         known = frozenset(self._cancelled)
