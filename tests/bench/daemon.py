@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import uvloop
 
@@ -61,13 +61,25 @@ REQUEST = RunRequest(Argv(("true",)), wanted=OutputRequest())
 """The same by the library, which is to look for a file that answers as well: what the server does for each order."""
 
 
-class Client:
+class Client(asyncio.Protocol):
     """One connection that stays open, and no more of HTTP than this server needs."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: str) -> None:
-        self._reader = reader
-        self._writer = writer
+    def __init__(self, key: str) -> None:
         self._key = key
+        self._come = bytearray()
+        self._answer: asyncio.Future[tuple[int, bytes]] | None = None
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._come += data
+        head, _, body = bytes(self._come).partition(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0] or -1)
+        if len(body) == length and self._answer is not None:
+            self._come.clear()
+            self._answer.set_result((int(head.split(maxsplit=2)[1]), body))
 
     async def post(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         """Returns status and body of the answer."""
@@ -76,15 +88,17 @@ class Client:
             f"POST {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {self._key}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
         )
-        self._writer.write(head.encode() + data)
-        answer = (await self._reader.readuntil(b"\r\n\r\n")).decode().lower()
-        length = int(answer.partition("content-length: ")[2].partition("\r\n")[0])
-        told: dict[str, Any] = json.loads(await self._reader.readexactly(length))
-        return int(answer.split()[1]), told
+        assert self._transport is not None
+        self._answer = asyncio.get_running_loop().create_future()
+        self._transport.write(head.encode() + data)
+        status, content = await self._answer
+        told: dict[str, Any] = json.loads(content)
+        return status, told
 
     def close(self) -> None:
         """Ends the connection."""
-        self._writer.close()
+        if self._transport is not None:
+            self._transport.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +111,8 @@ class Bench:
     tenant: str
 
     async def client(self, stack: AsyncExitStack) -> Client:
-        client = Client(*await asyncio.open_connection("127.0.0.1", self.port), self.key)
+        loop = asyncio.get_running_loop()
+        _, client = await loop.create_connection(lambda: Client(self.key), "127.0.0.1", self.port)
         stack.callback(client.close)
         return client
 

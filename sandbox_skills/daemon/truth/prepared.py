@@ -144,10 +144,15 @@ class _Form:
 
     def given(self, values: Values) -> Sequence[object] | Values:
         """Returns values as the driver takes them."""
+        if not self.fixed and not self.given_as:
+            return self._ordered(values)
         known = {**self.fixed, **values}
         for name, convert in self.given_as:
             known[name] = convert(known[name])
-        return known if self.order is None else [known[name] for name in self.order]
+        return self._ordered(known)
+
+    def _ordered(self, values: Values) -> Sequence[object] | Values:
+        return values if self.order is None else [values[name] for name in self.order]
 
     def readers(self, dialect: Dialect, described: Sequence[Sequence[Any]]) -> Sequence[tuple[int, Convert]]:
         """Returns what converts columns that have to be; the second word of a description is the driver's type."""
