@@ -81,7 +81,9 @@ class Connection(HttpToolsProtocol):
         """Lets the application begin with the loop's next turn; raises BadHeadError for a request of no one host."""
         self._in_head, self._unread = False, 0
         # RFC 9112, 3.2: a proxy may have gone by the other one.
-        if [name for name, _ in self.headers].count(b"host") != 1 and self.parser.get_http_version() != "1.0":
+        hosts = [name for name, _ in self.headers].count(b"host")
+        version = self.parser.get_http_version()  # pyright: ignore[reportOptionalMemberAccess]  # gone with the connection
+        if hosts != 1 and version != "1.0":
             raise BadHeadError
         super().on_headers_complete()
 
@@ -94,8 +96,12 @@ class Connection(HttpToolsProtocol):
         """Notes with a request that it is whole."""
         self._unread = 0
         super().on_message_complete()
-        if self.cycle is not None:
-            self.cycle.scope.setdefault("state", {})[WHOLE] = True
+        if (cycle := self._current()) is not None:
+            cycle.scope.setdefault("state", {})[WHOLE] = True
+
+    def _current(self) -> RequestResponseCycle | None:
+        """Returns the request that came last, and its answer; at first there is none, which its type hides."""
+        return self.cycle
 
     def _count(self, size: int) -> None:
         self._head += size
@@ -103,7 +109,7 @@ class Connection(HttpToolsProtocol):
             raise BadHeadError
 
     def _refuse(self) -> None:
-        cycle: RequestResponseCycle | None = self.cycle
+        cycle = self._current()
         if cycle is None or cycle.response_complete:
             self.send_400_response(REFUSED)
         self.transport.close()

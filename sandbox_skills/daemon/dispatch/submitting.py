@@ -17,7 +17,7 @@ from sandbox_skills.daemon.errors import IdempotencyError
 from sandbox_skills.daemon.truth import audit, tenants
 from sandbox_skills.daemon.truth.audit import Deed
 from sandbox_skills.daemon.truth.ids import new_id
-from sandbox_skills.daemon.truth.prepared import Prepared, as_text
+from sandbox_skills.daemon.truth.prepared import Prepared, as_text, named
 from sandbox_skills.daemon.truth.run import IdempotencyKey, NewRun, RunState
 from sandbox_skills.daemon.truth.runs import Holder, begin, found
 from sandbox_skills.daemon.truth.tables import IDEMPOTENCY, NODE, RUN, SESSION, TENANT
@@ -85,9 +85,7 @@ def _replayed(connection: Connection, tenant_id: str, key: IdempotencyKey, *, no
 
 
 _IS_NAMED = (IDEMPOTENCY.c.tenant_id == bindparam("tenant")) & (IDEMPOTENCY.c.key == bindparam("name"))
-_REMEMBER = Prepared(
-    insert(IDEMPOTENCY).values({column.name: bindparam(column.name) for column in IDEMPOTENCY.c})
-)
+_REMEMBER = Prepared(insert(IDEMPOTENCY).values(named(column.name for column in IDEMPOTENCY.c)))
 _REMEMBERED = Prepared(select(*IDEMPOTENCY.c).where(_IS_NAMED))
 _FORGET = Prepared(delete(IDEMPOTENCY).where(_IS_NAMED))
 

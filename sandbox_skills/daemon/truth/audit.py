@@ -11,11 +11,11 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Text, bindparam, insert, select
+from sqlalchemy import insert, select
 
 from sandbox_skills.daemon.errors import AuditDamagedError
 from sandbox_skills.daemon.truth.changes import Change
-from sandbox_skills.daemon.truth.prepared import Prepared
+from sandbox_skills.daemon.truth.prepared import Prepared, named
 from sandbox_skills.daemon.truth.tables import AUDIT, AuditRow
 
 if TYPE_CHECKING:
@@ -84,11 +84,7 @@ def append(connection: Connection, deed: Deed, *, at: float) -> None:
 
 
 _HEAD = Prepared(select(AUDIT.c.seq, AUDIT.c.hash).order_by(AUDIT.c.seq.desc()).limit(1).with_for_update())
-_ADD = Prepared(
-    insert(AUDIT).values(
-        {name: bindparam(name) for name in AuditEntry.__slots__} | {"detail": bindparam("detail", type_=Text)}
-    )
-)
+_ADD = Prepared(insert(AUDIT).values(named(AuditEntry.__slots__, as_json={"detail"})))
 
 
 class AuditTrail:

@@ -9,15 +9,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Text, cast
+from sqlalchemy import Text, bindparam, cast
 from sqlalchemy.engine import result_tuple
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.compiler import SQLCompiler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from sqlalchemy import Column, Connection, Delete, Dialect, Insert, Label, Row, Select, Update
+    from sqlalchemy import (
+        BindParameter,
+        Column,
+        Connection,
+        Delete,
+        Dialect,
+        Insert,
+        Label,
+        Row,
+        Select,
+        Update,
+    )
     from sqlalchemy.engine.interfaces import DBAPICursor
     from sqlalchemy.types import TypeEngine
 
@@ -32,6 +43,11 @@ NOTHING: Values = {}
 def as_text(column: Column[Any]) -> Label[str]:
     """Returns a column of JSON as it stands there: what has not changed need not be read."""
     return cast(column, Text).label(column.name)
+
+
+def named(names: Iterable[str], *, as_json: Collection[str] = ()) -> dict[str, BindParameter[Any]]:
+    """Returns values of columns, each by the column's name; those in `as_json` are JSON already when they are given."""
+    return {name: bindparam(name, type_=Text() if name in as_json else None) for name in names}
 
 
 class Prepared:

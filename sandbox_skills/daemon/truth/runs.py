@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Text, bindparam, delete, exists, insert, select, update
+from sqlalchemy import bindparam, delete, exists, insert, select, update
 
 from sandbox_skills.daemon.errors import RunNotFoundError
-from sandbox_skills.daemon.truth.prepared import Prepared
+from sandbox_skills.daemon.truth.prepared import Prepared, named
 from sandbox_skills.daemon.truth.run import (
     FINISHED,
     QUEUED,
@@ -222,12 +222,8 @@ def begin(
     return run
 
 
-_ADD_RUN = Prepared(insert(RUN).values({name: bindparam(name) for name in _NEW_COLUMNS}))
-_ADD_EVENT = Prepared(
-    insert(EVENT).values(
-        {column.name: bindparam(column.name) for column in EVENT.c} | {"data": bindparam("data", type_=Text)}
-    )
-)
+_ADD_RUN = Prepared(insert(RUN).values(named(_NEW_COLUMNS)))
+_ADD_EVENT = Prepared(insert(EVENT).values(named([column.name for column in EVENT.c], as_json={"data"})))
 """With what an event tells as JSON already, whose length is its size."""
 
 
