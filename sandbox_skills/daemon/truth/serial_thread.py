@@ -30,8 +30,8 @@ class SerialThread:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has nothing to do, as far as can be told from another thread."""
-        return not self._is_working and self._asked.empty()
+        """Whether it has nothing to do and may be asked, as far as can be told from another thread."""
+        return not self._is_closed and not self._is_working and self._asked.empty()
 
     def run(self, function: Callable[[], T]) -> asyncio.Future[T]:
         """Returns what will be its result, or what it raises.

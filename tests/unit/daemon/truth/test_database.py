@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import stat
+import threading
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,14 +17,17 @@ from sqlalchemy.orm import Session
 
 from sandbox_skills.daemon.errors import DatabaseError
 from sandbox_skills.daemon.truth.changes import Boundary, Change
-from sandbox_skills.daemon.truth.database import opened_database
+from sandbox_skills.daemon.truth.database import BRIEF_IN_A_ROW, BY_THE_THREAD, opened_database
 from sandbox_skills.daemon.truth.prepared import Prepared
 from sandbox_skills.daemon.truth.tables import TENANT, Table, TenantRow
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from sqlalchemy import Connection
+
+    from sandbox_skills.daemon.truth.database import Database
 
 
 pytestmark = pytest.mark.anyio
@@ -191,3 +196,128 @@ async def test_the_hook_is_called_at_each_boundary_of_a_change(tmp_path: Path) -
         await database.write(Change.TENANT_CREATE, add_tenant)
         await database.read(count)
     assert seen == [(Change.TENANT_CREATE, boundary) for boundary in Boundary]
+
+
+def marked(connection: Connection) -> str:
+    """Counts a tenant's turn, and returns the thread in which that was done."""
+    connection.execute(update(TENANT).values(turn=TENANT.c.turn + 1))
+    return threading.current_thread().name
+
+
+HERE = threading.current_thread().name
+
+
+@pytest.fixture
+async def database(tmp_path: Path) -> AsyncIterator[Database]:
+    async with opened_database(tmp_path / "d.db") as database:
+        await database.write(Change.TENANT_CREATE, add_tenant)
+        await idle(database)
+        yield database
+
+
+async def idle(database: Database) -> None:
+    while not database._write_thread.is_idle:  # noqa: ASYNC110  # a thread sets no event of this loop
+        await asyncio.sleep(0.001)
+
+
+async def test_a_brief_change_is_done_at_once(database: Database) -> None:
+    done = database.transact(Change.RUN_SUBMIT, marked, brief=True)
+    assert done.done()
+    assert done.result() == HERE
+    assert await database.read(turn) == 1
+
+
+async def test_a_brief_change_that_fails_leaves_nothing_behind(database: Database) -> None:
+    def fail(connection: Connection) -> None:
+        marked(connection)
+        raise ValueError("no")
+
+    def wrong(connection: Connection) -> None:
+        marked(connection)
+        connection.execute(text("drop table x"))
+
+    with pytest.raises(ValueError, match="no"):
+        await database.transact(Change.RUN_SUBMIT, fail, brief=True)
+    with pytest.raises(DatabaseError, match="no such table"):
+        await database.transact(Change.RUN_SUBMIT, wrong, brief=True)
+    assert await database.read(turn) == 0
+    assert await database.transact(Change.RUN_SUBMIT, marked, brief=True) == HERE
+
+
+async def test_a_brief_change_waits_elsewhere_for_one_of_another_process(
+    database: Database, tmp_path: Path
+) -> None:
+    other = sqlite3.connect(tmp_path / "d.db", isolation_level=None)
+    try:
+        other.execute("BEGIN IMMEDIATE")
+        waiting = database.transact(Change.RUN_SUBMIT, marked, brief=True)
+        assert not waiting.done()
+        assert database.look(TURN) == (0,)
+        other.execute("UPDATE tenant SET turn = 10")
+        other.execute("COMMIT")
+        assert await waiting != HERE
+    finally:
+        other.close()
+    assert database.look(TURN) == (11,)
+    await idle(database)
+    assert await database.transact(Change.RUN_SUBMIT, marked, brief=True) == HERE
+
+
+TURN = Prepared(select(TENANT.c.turn))
+
+
+async def test_a_brief_change_comes_behind_those_that_were_asked_for_before(database: Database) -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    def slow(connection: Connection) -> None:
+        begun.set()
+        release.wait(10)
+        marked(connection)
+
+    first = database.transact(Change.RETENTION, slow)
+    brief = database.transact(Change.RUN_SUBMIT, marked, brief=True)
+    await asyncio.to_thread(begun.wait)
+    assert not brief.done()
+    release.set()
+    await first
+    assert await brief != HERE
+    assert await database.read(turn) == 2
+
+
+async def test_a_brief_change_that_is_to_outlive_a_power_cut_does_not_hold_up_the_loop(
+    tmp_path: Path,
+) -> None:
+    async with opened_database(tmp_path / "d.db", durable=True) as database:
+        await database.write(Change.TENANT_CREATE, add_tenant)
+        await idle(database)
+        assert await database.transact(Change.RUN_SUBMIT, marked, brief=True) != HERE
+
+
+async def test_brief_changes_let_the_log_be_written_back(database: Database, tmp_path: Path) -> None:
+    def wide(connection: Connection) -> str:
+        connection.execute(update(TENANT).values(limits={"x": "y" * 40_000}, turn=TENANT.c.turn + 1))
+        return threading.current_thread().name
+
+    where = list[str]()
+    for _ in range(10 * BRIEF_IN_A_ROW):
+        where.append(await database.transact(Change.RUN_SUBMIT, wide, brief=True))
+        await idle(database)
+    assert 0 < sum(name != HERE for name in where) <= 10 * BY_THE_THREAD
+    pages = 3 * BRIEF_IN_A_ROW * 40_000
+    assert (tmp_path / "d.db-wal").stat().st_size < pages
+
+
+async def test_a_brief_change_of_a_database_that_is_closed_is_refused(tmp_path: Path) -> None:
+    async with opened_database(tmp_path / "d.db") as database:
+        pass
+    with pytest.raises(RuntimeError, match="closed"):
+        database.transact(Change.RUN_SUBMIT, marked, brief=True)
+
+
+async def test_the_hook_is_called_at_each_boundary_of_a_brief_change(tmp_path: Path) -> None:
+    seen: list[tuple[Change, Boundary]] = []
+    async with opened_database(
+        tmp_path / "d.db", faults=lambda change, boundary: seen.append((change, boundary))
+    ) as database:
+        await database.transact(Change.RUN_SUBMIT, marked, brief=True)
+    assert seen == [(Change.RUN_SUBMIT, boundary) for boundary in Boundary]

@@ -28,6 +28,18 @@ async def test_all_is_done_in_the_order_in_which_it_was_asked_for(thread: Serial
     assert await thread.run(lambda: threading.current_thread().name) == "test"
 
 
+async def test_it_is_idle_between_what_it_was_asked_for_until_it_is_closed(thread: SerialThread) -> None:
+    release = threading.Event()
+    first = thread.run(lambda: release.wait(10))
+    assert not thread.is_idle
+    release.set()
+    await first
+    while not thread.is_idle:  # noqa: ASYNC110  # a thread sets no event of this loop
+        await asyncio.sleep(0.001)  # it tells before it looks for more
+    thread.close()
+    assert not thread.is_idle
+
+
 async def test_an_error_comes_to_who_asked_and_the_thread_goes_on(thread: SerialThread) -> None:
     def fail() -> None:
         raise ValueError("no")
