@@ -28,6 +28,7 @@ from sandbox_skills.daemon.truth.run import (
     Run,
     RunState,
     cancelled_while_queued,
+    is_brief,
 )
 from sandbox_skills.daemon.truth.runs import Standing, finish, found, run_of, step, trim
 from sandbox_skills.daemon.truth.tables import RUN
@@ -70,7 +71,7 @@ class SqlRunQueue:
         now, offer = self._database.clock(), self._work.take(run.needs)
         change = Change.RUN_SUBMIT if offer is None else Change.RUN_SUBMIT_AND_CLAIM
         work = partial(_submit, new=run, offer=offer, options=self._options, now=now)
-        writing = self._database.transact(change, work, brief=True)
+        writing = self._database.transact(change, work, brief=is_brief(run.request))
         # Whoever asked goes on before the node does, and the node gets its runs whoever is cancelled.
         if writing.done():
             self._submitted(run, offer, now, writing)
@@ -250,7 +251,8 @@ class SqlLease:
             trim(connection, self._run.id, row, max_bytes=self._options.max_event_bytes)
             return _finished(self._run, finished, row, now=now), row.others_wait
 
-        run, others_wait = await self._database.transact(Change.RUN_COMPLETE, end, brief=True)
+        brief = is_brief(finished.result, *[event.data for event in events])
+        run, others_wait = await self._database.transact(Change.RUN_COMPLETE, end, brief=brief)
         self._bell.ring(run_bell(self._run.id))
         if others_wait:
             self._work.ring()

@@ -48,8 +48,7 @@ def submit(
     holder = None
     if node is not None and _goes_at_once(new, node, standing, limits, options):
         holder = Holder(node.id, now + options.lease_seconds)
-        if standing.turn < standing.last_turn or not standing.turn:  # else it was served last already
-            take_turns(connection, {new.tenant_id: standing.last_turn + 1})
+        take_turns(connection, {new.tenant_id: standing.last_turn + 1})
     run = begin(connection, new_id(), new, now=now, holder=holder)
     if key is not None:
         _remember(connection, new.tenant_id, key, run, now=now)
@@ -127,7 +126,6 @@ _STANDING = Prepared(
     select(
         as_text(TENANT.c.limits),
         TENANT.c.disabled_at,
-        TENANT.c.turn,
         select(func.max(TENANT.c.turn)).scalar_subquery().label("last_turn"),
         _count(RunState.QUEUED, _OF_TENANT).label("waiting_of_tenant"),
         _count(RunState.QUEUED).label("waiting"),

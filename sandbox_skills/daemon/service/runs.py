@@ -56,7 +56,7 @@ class RunFilter:
 class AcceptedRun:
     """What was asked for, the skill as it was found, and its tenant as it was read.
 
-    The skill is None where it was uploaded, as its files are to be held, the tenant where nobody has read it.
+    The skill is None where it was uploaded, as its files are to be held, the tenant where the run has to wait.
     """
 
     order: RunOrder
@@ -120,7 +120,8 @@ class RunService:
         if isinstance(answer, QueueFull):
             raise refusal(answer)
         if not answer.replayed:
-            self.accepted.keep(answer.run.id, AcceptedRun(order, opened, read))
+            begins = answer.run.state is RunState.RUNNING  # else an admin may change its tenant meanwhile
+            self.accepted.keep(answer.run.id, AcceptedRun(order, opened, read if begins else None))
         return answer.run
 
     async def _skill(self, order: RunOrder, *, tenant: str) -> tuple[SkillRef, OpenedSkill | None]:

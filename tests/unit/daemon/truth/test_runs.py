@@ -9,7 +9,7 @@ from sandbox_skills.daemon.dispatch.base import Accepted
 from sandbox_skills.daemon.dispatch.bell import Bell
 from sandbox_skills.daemon.dispatch.sql_queue import SqlRunQueue
 from sandbox_skills.daemon.errors import RunNotFoundError
-from sandbox_skills.daemon.truth.run import NewRun, RunKind, RunState, SkillRef
+from sandbox_skills.daemon.truth.run import BRIEF_CHARS, NewRun, RunKind, RunState, SkillRef, is_brief
 from sandbox_skills.daemon.truth.runs import Runs
 
 if TYPE_CHECKING:
@@ -53,3 +53,17 @@ async def test_a_list_is_narrowed(database: Database, tenant: Tenant) -> None:
     assert [run.id for run in await runs.list(tenant_id=tenant.id, kind=RunKind.AGENT)] == [other.id]
     assert [run.id for run in await runs.list(tenant_id=tenant.id, state=RunState.FINISHED)] == [echo.id]
     assert await runs.list(tenant_id=tenant.id, session_id="s") == []
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "x" * (BRIEF_CHARS + 1),
+        {"stdout": "x" * BRIEF_CHARS, "stderr": "x"},
+        {"files": [{"content": "x" * BRIEF_CHARS}, {"content": "x"}]},
+        ["x"] * (BRIEF_CHARS + 1),
+    ],
+)
+def test_what_is_long_is_not_brief(told: object) -> None:
+    assert not is_brief(told)
+    assert is_brief({"stdout": "x" * BRIEF_CHARS, "code": 0, "none": None}, None, [])

@@ -71,7 +71,8 @@ class Place:
 async def working(folder: Path, work: Work[OutputSink]) -> AsyncIterator[Place]:
     gate, bell, ended = Gate(), Bell(), asyncio.Queue[Run]()
     gate.open.set()
-    async with opened_database(folder / "daemon.db", faults=gate) as database:
+    # Durable: else the end of a run is written down by the loop's own thread, which the gate would hold.
+    async with opened_database(folder / "daemon.db", durable=True, faults=gate) as database:
         queue, events = SqlRunQueue(database, bell, QueueOptions()), SqlEventLog(database, bell)
         worker = Worker(
             queue,
