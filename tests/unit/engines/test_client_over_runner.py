@@ -427,8 +427,8 @@ async def test_a_program_is_talked_to_while_another_runs(workspace: Path) -> Non
 
 
 async def test_writing_waits_for_the_reader_and_ends_with_it(box: RunnerClient, workspace: Path) -> None:
+    started = time.monotonic()
     async with box.start(command(workspace, "sh", "-c", "sleep 0.3; head -c 3000000 >/dev/null")) as process:
-        started = time.monotonic()
         assert await process.write(bytes(2 * MIB))
         assert time.monotonic() - started > 0.2
         with anyio.fail_after(5):

@@ -150,8 +150,8 @@ class TestTalking:
 
 class TestWaiting:
     async def test_a_poll_waits_for_quiet_after_something_was_said(self, programs: Programs) -> None:
-        program = await programs.start(Command(("drip", "5")), on_exit=told)
         started = time.monotonic()
+        program = await programs.start(Command(("drip", "5")), on_exit=told)
         poll = await program.poll(yield_seconds=5)
         assert poll.text.split() == ["0", "1", "2", "3", "4"]
         assert 0.12 <= time.monotonic() - started < 2
