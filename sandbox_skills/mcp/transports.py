@@ -44,7 +44,12 @@ async def serve_http(server: SkillServer, *, host: str, port: int, token: str = 
     """
     app = http_app(server, host=host, token=token)
     config = uvicorn.Config(
-        app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=GRACE_SECONDS
+        app,
+        host=host,
+        port=port,
+        http="h11",  # bounds the head of a request; the other parser would be taken where it is installed
+        log_level="warning",
+        timeout_graceful_shutdown=GRACE_SECONDS,
     )
     async with server.watching():
         await _served(uvicorn.Server(config))
