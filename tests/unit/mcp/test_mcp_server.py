@@ -417,7 +417,8 @@ class TestHttp:
     async def test_a_head_without_end_is_refused(self, world: World) -> None:
         async with self.serving(world) as url, httpx.AsyncClient() as client:
             try:
-                answer = await client.get(url, headers={"A": "a" * 1_000_000})
+                long = {**_ACCEPT, "A": "a" * 1_000_000}
+                answer = await client.post(url, json=_initialize(), headers=long)
             except httpx.TransportError:
                 return  # what is not read resets the connection, maybe before the answer is read
         assert answer.status_code in {400, 431}
