@@ -302,7 +302,7 @@ class KeptSession:
             self._users -= 1
             self._used = time.monotonic()
             if self._retired or self._state != "open":
-                self._changed.set()  # else the keeper looks in time by itself: to wake it takes as long as a start
+                self._changed.set()  # else the keeper looks in time by itself: to wake it takes a twentieth of a run
 
     def check(self, session: Session) -> None:
         """Raises why the session cannot be used, if it cannot."""
