@@ -179,12 +179,14 @@ class KeptSession:
         await self._gone.wait()
 
     def _left(self) -> float:
-        """Returns the seconds until it may be over; one that is used now may be idle so long after that."""
+        """Returns the seconds until it may be over; of one that is used, until that is to be asked again."""
         if self._retired and not self._users:
             return 0.0
         now = time.monotonic()
-        used = now if self._users else self._used
-        return min(self._born + self._policy.max_age_seconds, used + self._policy.idle_seconds) - now
+        age = self._born + self._policy.max_age_seconds - now
+        if self._users:
+            return min(age, max(self._policy.idle_seconds, REST_SECONDS))
+        return min(age, self._used + self._policy.idle_seconds - now)
 
     async def _expire(self, session: Session) -> None:
         """Takes no more runs, lets those under way end, and keeps the files where there is a place for them.
@@ -301,7 +303,7 @@ class KeptSession:
         finally:
             self._users -= 1
             self._used = time.monotonic()
-            if self._retired or self._state != "open":
+            if self._retired or self._state != "open" or self._policy.idle_seconds < REST_SECONDS:
                 self._changed.set()  # else the keeper looks in time by itself: to wake it takes a twentieth of a run
 
     def check(self, session: Session) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -132,14 +133,17 @@ class TestUse:
 
 
 class TestEnds:
-    async def test_an_idle_session_expires_and_that_is_said(self, world: World) -> None:
-        async with world.sessions(replace(world.policy, idle_seconds=0.2)) as sessions:
+    @pytest.mark.parametrize("seconds", [0.2, 1.1])
+    async def test_an_idle_session_expires_and_that_is_said(self, world: World, seconds: float) -> None:
+        async with world.sessions(replace(world.policy, idle_seconds=seconds)) as sessions:
             session = await sessions.open("a", tenant="t")
-            await world.run(session, replace(SLEEP, invocation=Argv(("sleep", "0.4"))))
+            await world.run(session, replace(SLEEP, invocation=Argv(("sleep", str(2 * seconds)))))
+            ended = time.monotonic()
             assert len(sessions.sessions(tenant="t")) == 1
             await world.expired(sessions)
+            assert time.monotonic() - ended > 0.9 * seconds
             assert world.engine.now == 0
-            with pytest.raises(SessionExpiredError, match=r"0\.2 s without a run"):
+            with pytest.raises(SessionExpiredError, match=rf"{seconds:g} s without a run"):
                 await world.run(session)
             with pytest.raises(SessionExpiredError):
                 await sessions.open("a", tenant="t")
