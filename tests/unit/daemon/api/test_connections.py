@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sandbox_skills.daemon.api import body_limits, connections
+from sandbox_skills.daemon.api.front import Front
 from tests.daemon_host import opened_host
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
     from pathlib import Path
 
-    from starlette.types import Message
+    from starlette.types import Message, Receive, Scope, Send
 
     from tests.daemon_host import Host
 
@@ -219,6 +220,13 @@ async def test_a_header_behind_the_body_does_not_count(host: Host) -> None:
         (b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", b"404"),
         (b"GET /healthz HTTP/1.1\nHost: x\n\n", b"400"),
         (b"GET /healthz HTTP/1.1\r\nHost: x\r\nA: \x00\r\n\r\n", b"400"),
+        (CHUNKED.replace(b"chunked", b"gzip, chunked") + b"0\r\n\r\n", b"400"),
+        (CHUNKED.replace(b"chunked", b",chunked") + b"0\r\n\r\n", b"400"),
+        (CHUNKED.replace(b"chunked", b" Chunked ") + b"0\r\n\r\n", b"401"),
+        (CHUNKED.replace(b"chunked", b"gzip\r\nTransfer-Encoding: chunked") + b"0\r\n\r\n", b"400"),
+        (posted(1 << 40).replace(b"\r\n\r\n", b" \r\n\r\n"), b"413"),
+        (posted(2, "Expect: 100-continue").replace(b"1.1", b"1.0") + b"{}", b"401"),
+        (b"CONNECT /healthz HTTP/1.1\r\nHost: x\r\n\r\n", b"400"),
     ],
 )
 async def test_a_head_is_read_in_one_way_or_refused(host: Host, head: bytes, status: bytes) -> None:
@@ -227,9 +235,143 @@ async def test_a_head_is_read_in_one_way_or_refused(host: Host, head: bytes, sta
         assert (await reader.readline()).split()[1] == status
 
 
+UPGRADE = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AA")
+
+
 async def test_what_is_to_become_another_protocol_is_answered_in_this_one(host: Host) -> None:
-    wants = GET[:-2] + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n\r\n"
+    wants = GET[:-2] + "\r\n".join([*UPGRADE, "", ""]).encode()
     async with connected(host) as (reader, writer):
-        for said in (wants, GET):
+        for said in (wants, GET, wants + GET, b""):
             writer.write(said)
             assert b'{"status":"ok"}' in await reader.readuntil(b"}")
+
+
+@pytest.mark.parametrize("apart", [True, False])
+async def test_its_body_is_its_body_and_no_request(host: Host, *, apart: bool) -> None:
+    head = posted(len(GET), *UPGRADE)
+    async with connected(host) as (reader, writer):
+        for said in (head, GET) if apart else (head + GET,):
+            writer.write(said)
+            await asyncio.sleep(0.05)
+        assert b" 422 " in await reader.readuntil(b"}")
+        writer.write(b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b" 200 " not in await reader.readuntil(b" 404 ")
+
+
+async def test_one_with_a_body_is_done(host: Host) -> None:
+    key = await host.tenant("acme")
+    order = b'{"skill":"greeter","command":"true"}'
+    async with connected(host) as (reader, writer):
+        writer.write(posted(len(order), f"Authorization: Bearer {key}", *UPGRADE) + order)
+        assert b" 202 " in await reader.readuntil(b"}")
+
+
+def held_answers(monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, list[str]]:
+    """Makes every answer wait for an event; gives that, and what was heard behind a request meanwhile."""
+    go, heard = asyncio.Event(), []
+    plain = Front.__call__
+
+    async def waiting(front: Front, scope: Scope, receive: Receive, send: Send) -> None:
+        async def hear() -> None:
+            while (message := await receive())["type"] == "http.request":
+                pass
+            heard.append(message["type"])
+            go.set()
+
+        hearing = asyncio.ensure_future(hear())
+        await go.wait()
+        hearing.cancel()
+        await plain(front, scope, receive, send)
+
+    monkeypatch.setattr(Front, "__call__", waiting)
+    return go, heard
+
+
+TALK = GET[:-2] + b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [b"\x00\r\n", b"GET /healthz HTTP/1.1\r\n\r\n", CHUNKED + b"zz\r\n", TALK, 2 * LONG * b"a"],
+)
+async def test_what_cannot_be_read_is_refused_behind_the_answers_to_what_could_be(
+    host: Host, monkeypatch: pytest.MonkeyPatch, behind: bytes
+) -> None:
+    go, _ = held_answers(monkeypatch)
+    async with connected(host) as (reader, writer):
+        writer.write(GET + behind)
+        await asyncio.sleep(0.05)
+        go.set()
+        answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert answer.count(b"HTTP/1.1 ") == answer.count(b"HTTP/1.1 400 ") + 1 == 2
+
+
+@pytest.mark.parametrize("behind", [b"", GET, GET[:-2], TALK, b"\x00\r\n"])
+async def test_an_answer_hears_that_its_client_has_gone_whatever_came_behind_its_request(
+    host: Host, monkeypatch: pytest.MonkeyPatch, behind: bytes
+) -> None:
+    go, heard = held_answers(monkeypatch)
+    async with connected(host) as (_, writer):
+        writer.write(GET + behind)
+        await asyncio.sleep(0.05)
+        writer.transport.abort()
+        await go.wait()
+    assert heard == ["http.disconnect"]
+
+
+async def test_not_everything_that_comes_behind_a_request_waits(host: Host) -> None:
+    async with connected(host) as (reader, writer):
+        writer.write(1000 * GET)
+        answer = b""
+        with suppress(ConnectionError):
+            answer = await reader.read()
+    assert answer.count(b"HTTP/1.1 200 ") <= connections.MAX_WAITING + 1
+
+
+@pytest.mark.parametrize("behind", [b"", GET[:9], GET + GET[:9]])
+async def test_an_answer_is_waited_for_whatever_came_behind_its_request(
+    host: Host, monkeypatch: pytest.MonkeyPatch, behind: bytes
+) -> None:
+    monkeypatch.setattr(connections, "HEAD_SECONDS", SHORT)
+    go, _ = held_answers(monkeypatch)
+    async with connected(host) as (reader, writer):
+        writer.write(GET + behind)
+        await asyncio.sleep(3 * SHORT)
+        go.set()
+        assert b'{"status":"ok"}' in await reader.readuntil(b"}")
+
+
+@pytest.mark.parametrize(
+    ("asked", "then"),
+    [
+        (GET, b"\r\n"),
+        (posted(9).replace(b"/v1/runs", b"/nothing"), b"a"),
+        (GET, TALK[:-2] + b"Content-Length: 9\r\n\r\n"),
+    ],
+)
+async def test_what_comes_behind_an_answer_is_not_waited_for_for_ever(
+    host: Host, monkeypatch: pytest.MonkeyPatch, asked: bytes, then: bytes
+) -> None:
+    monkeypatch.setattr(connections, "HEAD_SECONDS", SHORT)
+    async with connected(host) as (reader, writer):
+        writer.write(asked)
+        await reader.readuntil(b"}")
+        writer.write(then)
+        await reader.read()
+
+
+async def test_an_old_client_is_answered_without_chunks(host: Host) -> None:
+    key = await host.tenant("acme")
+    order = b'{"skill":"greeter","command":"echo hello"}'
+    async with connected(host) as (reader, writer):
+        writer.write(posted(len(order), f"Authorization: Bearer {key}") + order)
+        run_id = (await reader.readuntil(b'"skill"')).partition(b'{"id":"')[2][:26]
+    async with connected(host) as (reader, writer):
+        writer.write(
+            b"GET /v1/runs/%b/events HTTP/1.0\r\nAuthorization: Bearer %b\r\n\r\n" % (run_id, key.encode())
+        )
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    assert b"chunked" not in head
+    assert b"exited" in body
+    assert not body.endswith(b"0\r\n\r\n")
