@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+import sys
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,9 @@ GRACE_SECONDS = 3
 """For answers that are under way, and readers that never hang up by themselves, once every run is over."""
 
 BACKLOG = 2048
+
+UNREAD_SECONDS = 60.0
+"""Longest in which a client takes not one byte of an answer that is too long for the buffers between us."""
 
 
 async def serve(settings: Settings, announce: Callable[[str, str | None], None]) -> None:
@@ -145,6 +149,8 @@ async def _ended(serving: asyncio.Future[None]) -> None:
 def listening(host: str, port: int) -> Generator[socket.socket]:
     """Gives a socket that listens; raises SettingsError."""
     with _bound(host, port) as sock:
+        if sys.platform == "linux":  # its connections have it, too, for as long as one's window is closed
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD_SECONDS * 1000))
         yield sock
 
 

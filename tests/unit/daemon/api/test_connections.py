@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
+from sandbox_skills.daemon import serve
 from sandbox_skills.daemon.api import body_limits, connections
 from sandbox_skills.daemon.api.front import Front
 from tests.daemon_host import opened_host
@@ -375,3 +377,47 @@ async def test_an_old_client_is_answered_without_chunks(host: Host) -> None:
     assert b"chunked" not in head
     assert b"exited" in body
     assert not body.endswith(b"0\r\n\r\n")
+
+
+def _take_little(writer: asyncio.StreamWriter) -> None:
+    """Keeps the kernel from taking megabytes for the program."""
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, LONG)
+
+
+async def read_to_the_end(reader: asyncio.StreamReader) -> bytes:
+    come = bytearray()
+    with suppress(ConnectionError, TimeoutError):
+        while not reader.at_eof():
+            async with asyncio.timeout(1):
+                come += await reader.read(LONG)
+    return bytes(come)
+
+
+ANSWERS = 60
+LONG_ANSWERS = ANSWERS * b"GET /v1/openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.mark.parametrize("seconds", [SHORT, 60.0])
+async def test_who_takes_nothing_of_an_answer_is_let_go(
+    host: Host, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    monkeypatch.setattr(serve, "UNREAD_SECONDS", seconds)
+    async with connected(host) as (reader, writer):
+        _take_little(writer)
+        writer.write(LONG_ANSWERS)
+        await asyncio.sleep(10 * SHORT)  # probes of the closed window come ever more seldom
+        answers = (await read_to_the_end(reader)).count(b"HTTP/1.1 200")
+    assert (answers == ANSWERS) == (seconds > 1)
+
+
+async def test_who_takes_it_slowly_gets_it_all(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "UNREAD_SECONDS", 2 * SHORT)
+    async with connected(host) as (reader, writer):
+        _take_little(writer)
+        writer.write(LONG_ANSWERS)
+        come = bytearray()
+        for _ in range(8):
+            come += await reader.readexactly(8 * LONG)
+            await asyncio.sleep(SHORT)
+        come += await read_to_the_end(reader)
+    assert come.count(b"HTTP/1.1 200") == ANSWERS
