@@ -60,7 +60,7 @@ class Connection(HttpToolsProtocol):
     """Method, address and version."""
     _in_head = True
     _head = 0
-    """Bytes of the request's headers, those behind its body included."""
+    """Bytes of the request's address and headers, those behind its body included."""
     _unread = 0
     """Bytes that came since something was whole."""
 
@@ -158,9 +158,8 @@ class Connection(HttpToolsProtocol):
         """Keeps a header; none from behind the body: what stands in front of it was believed already."""
         self._count(len(name) + len(value) + AROUND)
         if self._in_head:
-            super().on_header(
-                name, value.rstrip(b" \t")
-            )  # as the field is defined; the parser leaves it there
+            # Space behind a value is no part of it; the parser leaves it there.
+            super().on_header(name, value.rstrip(b" \t"))
 
     def on_headers_complete(self) -> None:
         """Lets the application begin with the loop's next turn; raises BadHeadError for what is read in two ways."""

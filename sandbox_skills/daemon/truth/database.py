@@ -118,13 +118,14 @@ class Database:
 
         One that is `brief` takes no longer than some of them, and may be done before this returns.
         """
+        self._brief += brief
         at_once = brief and self._is_free() and self._at_once(change, function)
         return at_once or self._write_thread.run(partial(self._transact, self._writer, change, function))
 
     def _is_free(self) -> bool:
         """Whether it is worth a try to write at once; `durable` changes wait for the disk each time."""
-        self._brief = (self._brief + 1) % (BRIEF_IN_A_ROW + BY_THE_THREAD)
-        return self._write_thread.is_idle and not self._durable and self._brief < BRIEF_IN_A_ROW
+        in_a_row = self._brief % (BRIEF_IN_A_ROW + BY_THE_THREAD)
+        return self._write_thread.is_idle and not self._durable and in_a_row < BRIEF_IN_A_ROW
 
     def _at_once(self, change: Change, function: Callable[[Connection], T]) -> asyncio.Future[T] | None:
         """Returns what came of it; None where another process writes, and nothing was done."""
