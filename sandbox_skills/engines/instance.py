@@ -82,7 +82,7 @@ def _forget(path: Path, now: float) -> None:
         if seen is None or seen > now:  # the host was started anew since
             record.seek(0)
             record.truncate()
-            record.write(f"{now:.3f}")
+            record.write(repr(now))  # every digit: rounded up, it would lie ahead of now
         elif now - seen > FORGET_SECONDS:
             path.unlink()
 

@@ -182,8 +182,9 @@ class StoreDirectory:
         return len(sweep_owned(self._temporary, PREFIX))
 
     def _touch(self, name: str, size: int) -> None:
-        # As long each time, so that whoever reads meanwhile finds one or the other.
-        line = f"{size:20d} {uptime():20.3f}\n".encode()
+        # As long each time, so that whoever reads meanwhile finds one or the other. With every digit of the uptime:
+        # one rounded up would lie ahead of now, which says that the host was started anew and the copy is not in use.
+        line = f"{size:20d} {uptime()!r:>24}\n".encode()
         how = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         record = os.open(self._used / name, how, _PRIVATE_FILE)
         try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sandbox_skills.engines import instance as instances
 from sandbox_skills.engines.instance import FORGET_SECONDS, Instance, dead_instances, forget_instances
 from sandbox_skills.uptime import uptime
 
@@ -83,6 +84,15 @@ def test_a_record_that_says_nothing_of_now_is_written_anew(folder: Path, noted: 
     (folder / instance.id).write_text(noted, encoding="latin-1")
     forget_instances(folder, [instance.id])
     assert 0 <= uptime() - float((folder / instance.id).read_text()) < 60
+
+
+@pytest.mark.parametrize("now", [91834.396899658, 0.0006, 31_536_000.123456789])
+def test_what_is_noted_never_lies_ahead_of_now(folder: Path, monkeypatch: pytest.MonkeyPatch, now: float) -> None:
+    monkeypatch.setattr(instances, "uptime", lambda: now)
+    instance = Instance(folder)
+    instance.close(forget=False)
+    forget_instances(folder, [instance.id])
+    assert float((folder / instance.id).read_text()) == now
 
 
 def test_two_on_one_folder_are_two(folder: Path) -> None:

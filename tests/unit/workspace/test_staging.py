@@ -574,6 +574,18 @@ async def test_a_use_right_after_another_is_not_written_down_again(
     assert record.stat().st_mtime_ns > first
 
 
+@pytest.mark.parametrize("now", [91834.396899658, 0.0006, 31_536_000.123456789])
+async def test_a_use_never_lies_ahead_of_now(
+    store: SkillStore, skill: Path, root: Path, monkeypatch: pytest.MonkeyPatch, now: float
+) -> None:
+    for module in (store_directory, staging):
+        monkeypatch.setattr(module, "uptime", lambda: now)
+    staged = await store.stage(skill, tenant="t")
+    # The time of day jumped, so that only the uptime tells that the copy is in use.
+    os.utime(root / "used" / staged.box_path.name, (0, 0))
+    assert (await store.gc(max_age=3600, max_bytes=0)).copies == ()
+
+
 @pytest.mark.parametrize("gone", ["copy", "record", "both"])
 async def test_a_copy_that_somebody_took_away_is_made_again_at_once(
     store: SkillStore, skill: Path, root: Path, monkeypatch: pytest.MonkeyPatch, gone: str
