@@ -62,7 +62,9 @@ def test_a_record_that_is_kept_on_closing_is_of_a_dead_one(folder: Path) -> None
     assert dead_instances(folder) == {instance.id}
 
 
-def test_a_dead_instance_is_known_for_a_while_for_what_its_daemon_may_still_do(folder: Path) -> None:
+def test_a_dead_instance_is_known_for_a_while_for_what_its_daemon_may_still_do(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     instance = Instance(folder)
     instance.close(forget=False)
     record = folder / instance.id
@@ -72,7 +74,8 @@ def test_a_dead_instance_is_known_for_a_while_for_what_its_daemon_may_still_do(f
         forget_instances(folder, [instance.id, "0123456789abcdef"])
         os.utime(record, (0, 0))
         assert dead_instances(folder) == {instance.id}
-    record.write_text(f"{uptime() - FORGET_SECONDS - 1}")
+    later = uptime() + FORGET_SECONDS + 1
+    monkeypatch.setattr(instances, "uptime", lambda: later)
     forget_instances(folder, [instance.id])
     assert list(folder.iterdir()) == []
 
