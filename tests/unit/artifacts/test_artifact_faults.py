@@ -24,7 +24,7 @@ from sandbox_skills.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator
+    from collections.abc import AsyncGenerator, Callable, Iterator
 
     from sandbox_skills.artifacts import ArtifactStore
     from tests.unit.artifacts.conftest import Disk
@@ -36,6 +36,13 @@ NOBODY = 65534
 
 def open_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Waits for it: a thread that outlives its task ends with what it has in hand."""
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110  # nobody is told
+            await asyncio.sleep(0.02)
 
 
 async def read(store: ArtifactStore, name: str, version: int | None = None) -> bytes:
@@ -66,13 +73,7 @@ async def test_a_cancel_at_any_moment_leaves_a_whole_version_or_nothing(
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-    # A thread that outlives its task ends with what it has in hand.
-    for _ in range(100):
-        if not disk.unfinished() and open_descriptors() <= descriptors:
-            break
-        await asyncio.sleep(0.05)
-    assert not disk.unfinished()
-    assert open_descriptors() <= descriptors
+    await until(lambda: not disk.unfinished() and open_descriptors() <= descriptors)
     for one in (await artifacts.list(all_versions=True, tenant="t")).artifacts:
         assert len(await read(artifacts, "x", one.version)) == 3_000_000
     await artifacts.retain(RetentionPolicy(), tenant="t")
@@ -94,8 +95,7 @@ async def test_a_cancelled_read_holds_no_descriptor(artifacts: ArtifactStore) ->
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-    await asyncio.sleep(0.1)
-    assert open_descriptors() <= descriptors
+    await until(lambda: open_descriptors() <= descriptors)
 
 
 async def test_everything_is_the_owners_alone(artifacts: ArtifactStore, disk: Disk) -> None:

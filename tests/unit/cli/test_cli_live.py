@@ -94,13 +94,13 @@ async def test_a_reader_that_does_not_read_holds_up_neither_the_run_nor_a_cancel
         for _ in range(100):
             sink("stdout", bytes(64 * 1024))
         printed.set()
-        await asyncio.sleep(10)
+        await asyncio.sleep(60)
 
     task = asyncio.ensure_future(shown_live(work, NO_PROGRESS))
-    await asyncio.wait_for(printed.wait(), 1)
+    await asyncio.wait_for(printed.wait(), 10)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(task, 2)
+        await asyncio.wait_for(task, 10)
     writers = [thread for thread in threading.enumerate() if thread.name == "live output"]
     assert [thread.daemon for thread in writers] == [True], "it must not hold up the end of the program"
     os.close(pipe[0])  # lets it go

@@ -9,13 +9,13 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from tests.conftest import Program
 
@@ -232,10 +232,19 @@ def test_a_signal_ends_the_run_and_keeps_what_was_shown(program: Program, number
     assert complaint.removeprefix(NOTICE).decode() == f"error: stopped by {signal.Signals(number).name}\n"
 
 
+def hears_signals(pid: int) -> bool:
+    """Tells whether a process has handlers of its own: the last that is installed is SIGHUP's."""
+    caught = Path(f"/proc/{pid}/status").read_text(encoding="ascii").split("SigCgt:")[1].split()[0]
+    return bool(int(caught, 16) >> signal.SIGHUP - 1 & 1)
+
+
 def test_a_signal_is_told_in_json_too(program: Program) -> None:
-    process = program.start(*FAKE, "--json", "--", "sleep", "10")
-    time.sleep(1)
+    process = program.start(*FAKE, "--json", "--", "sleep", "60")
+    deadline = time.monotonic() + 15
+    while not hears_signals(process.pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    out, complaint = process.communicate(timeout=10)
+    out, complaint = process.communicate(timeout=15)
     assert (process.returncode, complaint) == (130, b"")
     assert b'"code": "interrupted"' in out

@@ -21,6 +21,7 @@ from sandbox_skills.cli.streams import within
 
 
 def soon(number: int) -> threading.Timer:
+    """Sends this process a signal; to be called where that is handled, as another than this would be ended by it."""
     timer = threading.Timer(0.05, os.kill, (os.getpid(), number))
     timer.start()
     return timer
@@ -31,16 +32,16 @@ def test_a_signal_cancels_the_command_which_cleans_up(number: int) -> None:
     cleaned: list[bool] = []
 
     async def work() -> None:
+        timer = soon(number)
         try:
-            await asyncio.sleep(10)
+            await asyncio.sleep(60)
         finally:
             await asyncio.sleep(0.01)
+            timer.join()
             cleaned.append(True)
 
-    timer = soon(number)
     with pytest.raises(StoppedBySignalError) as caught:
         run_async(work())
-    timer.join()
     assert caught.value.number == number
     assert cleaned == [True]
 
@@ -62,10 +63,16 @@ def test_a_cancel_from_within_is_no_signal() -> None:
 
 
 def test_a_signal_ends_code_that_only_waits() -> None:
-    timer = soon(signal.SIGTERM)
-    with signals_handled(stop), pytest.raises(StoppedBySignalError):
-        time.sleep(10)
-    timer.join()
+    timers: list[threading.Timer] = []
+
+    def wait() -> None:
+        timers.append(soon(signal.SIGTERM))
+        time.sleep(60)
+
+    with signals_handled(stop):
+        with pytest.raises(StoppedBySignalError):
+            wait()
+        timers[0].join()
 
 
 def test_handlers_are_as_they_were_afterwards() -> None:
@@ -90,6 +97,7 @@ def test_a_second_signal_that_is_no_echo_ends_the_process_with_its_code(
 ) -> None:
     codes: list[int] = []
     monkeypatch.setattr(os, "_exit", codes.append)
+    monkeypatch.setattr(signals, "ECHO_SECONDS", 60.0)
     with signals_handled(stop):
         leave_at_next_signal()
         os.kill(os.getpid(), number)
@@ -100,22 +108,29 @@ def test_a_second_signal_that_is_no_echo_ends_the_process_with_its_code(
     assert "`sandbox-skills gc`" in capfd.readouterr().err
 
 
+NOTICE = "waiting for the Docker daemon"
+
+
 def test_a_command_that_waits_long_for_its_end_says_for_what(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(event_loop, "NOTICE_SECONDS", 0.05)
 
-    async def work() -> None:
-        try:
-            await asyncio.sleep(10)
-        finally:
-            await asyncio.sleep(0.3)
+    told: list[str] = []
 
-    timer = soon(signal.SIGINT)
+    async def work() -> None:
+        timer = soon(signal.SIGINT)
+        try:
+            await asyncio.sleep(60)
+        finally:
+            timer.join()
+            async with asyncio.timeout(15):
+                while NOTICE not in "".join(told):  # another thread says it
+                    await asyncio.sleep(0.01)
+                    told.append(capfd.readouterr().err)
+
     with pytest.raises(StoppedBySignalError):
         run_async(work())
-    timer.join()
-    assert "waiting for the Docker daemon" in capfd.readouterr().err
 
 
 def test_work_that_blocks_is_left_behind() -> None:

@@ -519,7 +519,7 @@ async def test_case_33_a_limit_in_the_middle_of_a_call_answers_it(model: Model, 
         return "late"
 
     model.server.script(Say([call("sleep", call_id="c1")]), DONE)
-    async with model.controller(function_tool(sleep), max_seconds=0.2) as controller:
+    async with model.controller(function_tool(sleep), max_seconds=1.0) as controller:
         result = await controller.run("Do it.", talk)
     assert (result.stop, result.text) == ("max_seconds", "Done.")
     assert "stopped" in outputs(model.server.bodies[1])["c1"]

@@ -409,7 +409,7 @@ async def test_without_a_last_answer_a_run_that_is_out_of_time_asks_nothing_more
     model: Model, talk: Conversation
 ) -> None:
     model.server.script(stream_of(b": \n\n", 10.0), DONE)
-    async with model.controller(max_seconds=0.2, final_turn=False) as controller:
+    async with model.controller(max_seconds=1.0, final_turn=False) as controller:
         result = await controller.run("Hi.", talk)
     assert (result.stop, len(model.server.bodies)) == ("max_seconds", 1)
 

@@ -59,6 +59,7 @@ class Probe:
 
     store: ArtifactStore
     name: str = "probe"
+    waits: anyio.Event = field(default_factory=anyio.Event)
     cancelled: anyio.Event = field(default_factory=anyio.Event)
     conversations: set[str] = field(default_factory=set[str])
     makers: set[str] = field(default_factory=set[str])
@@ -84,6 +85,7 @@ class Probe:
                     context.on_output("stdout", word)
                     await asyncio.sleep(0.15)
             case "wait":
+                self.waits.set()
                 try:
                     await asyncio.sleep(60)
                 finally:
@@ -172,9 +174,11 @@ class TestTools:
     @BOTH
     async def test_a_cancelled_request_ends_the_call(self, world: World, mode: Mode) -> None:
         async with Client(world.server.server(), mode=mode) as client:
-            with anyio.move_on_after(0.3):
-                await client.call_tool("probe", {"do": "wait"})
-            with anyio.fail_after(5):
+            with anyio.fail_after(10):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(client.call_tool, "probe", {"do": "wait"})
+                    await world.probe.waits.wait()
+                    group.cancel_scope.cancel()
                 await world.probe.cancelled.wait()
             assert (await client.call_tool("probe", {})).structured_content == {"n": 7}
 

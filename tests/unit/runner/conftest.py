@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, Unpack
@@ -22,7 +23,7 @@ from sandbox_skills.engines.wire import STDIN_WINDOW, Decoder, Frame, Kind, enco
 from tests.programs import FORK_SERVER, RECORDER, RUNNER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import ModuleType
 
 SYSTEM_PYTHON = "/usr/bin/python3"
@@ -201,11 +202,19 @@ class Host:
     def wait_for(self, name: str) -> Path:
         """Waits until a program has made a file in the workspace."""
         path = self.workspace / name
-        deadline = time.monotonic() + PATIENCE
-        while not path.exists():
-            assert time.monotonic() < deadline, f"{name} was not made"
-            time.sleep(0.005)
+        self.until(path.exists)
         return path
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        """Waits until something holds, of which nobody is told."""
+        deadline = time.monotonic() + PATIENCE
+        while not holds():
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+
+    def programs(self) -> list[str]:
+        """Returns the command lines of all that runs below the runner."""
+        return _command_lines(self.process.pid)
 
     # Files
 
@@ -268,6 +277,16 @@ def _readable_copy(workspace: Path) -> Path:
         if path.is_relative_to("/tmp") and path != Path("/tmp"):
             path.chmod(0o755)
     return copy
+
+
+def _command_lines(ancestor: int) -> list[str]:
+    found: list[str] = []
+    with suppress(OSError):  # one that has ended meanwhile
+        for pid in Path(f"/proc/{ancestor}/task/{ancestor}/children").read_text().split():
+            with suppress(OSError):
+                found.append(" ".join(Path(f"/proc/{pid}/cmdline").read_text().split("\0")[:-1]))
+            found += _command_lines(int(pid))
+    return found
 
 
 def order(*argv: str, stdin: str = "none", **options: Unpack[Options]) -> dict[str, Any]:

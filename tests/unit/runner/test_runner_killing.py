@@ -192,20 +192,12 @@ def test_runs_at_once_do_not_kill_each_other(host: Host) -> None:
     done, pid = stubborn(host, "daemon")
     assert done.ended["clean"] is True
     assert not alive(pid)
-    sleepers = [line for line in command_lines(host.process.pid) if line.startswith("sleep")]
+    sleepers = [line for line in host.programs() if line.startswith("sleep")]
     assert len(sleepers) == 2, "the other run has kept its processes"
     host.send(Kind.STDIN, slow, b"\n")
     other = host.finish(slow)
     assert (other.stdout, other.ending) == (b"alive\n", (0, None, None))
     assert children(host.process.pid) == []
-
-
-def command_lines(ancestor: int) -> list[str]:
-    """Returns the command lines of all that descends from a process."""
-    found: list[str] = []
-    for pid in children(ancestor):
-        found += [Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " "), *command_lines(pid)]
-    return found
 
 
 def test_many_runs_at_once_each_tell_their_own(host: Host) -> None:
@@ -250,4 +242,4 @@ def test_runs_that_begin_and_end_in_one_turn_leave_nothing(host: Host) -> None:
         ]
         ends = [host.finish(ref) for ref in refs]
         assert [(done.ending, done.ended["clean"]) for done in ends] == [((0, None, None), True)] * len(refs)
-        assert command_lines(host.process.pid) == []
+        assert host.programs() == []

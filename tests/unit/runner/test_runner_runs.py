@@ -304,13 +304,13 @@ def test_a_ceiling_is_the_same_however_fast_the_program_ends(host: Host) -> None
 def test_time_over_the_wall_limit_stops_the_run(host: Host) -> None:
     done = host.run("sleep", "10", wall=0.2)
     assert done.ending == (None, 9, "wall_time")
-    assert 0.2 <= done.ended["wall"] < 2
+    assert 0.2 <= done.ended["wall"] < 8
 
 
 def test_cpu_time_over_its_limit_stops_the_run(host: Host) -> None:
     done = host.shell("while :; do :; done & while :; do :; done", cpu=0.5)
     assert done.ended["stopped"] == "cpu_time"
-    assert 0.4 < done.ended["cpu"] < 1.5
+    assert 0.4 < done.ended["cpu"] < 5  # of the twenty that two such loops would use by their wall limit
 
 
 def test_cpu_time_of_children_that_have_ended_counts(host: Host) -> None:

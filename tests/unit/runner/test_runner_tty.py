@@ -174,7 +174,7 @@ def test_an_interactive_shell_has_job_control_and_an_interrupt_key(host: Host) -
     assert b"no job control" not in talk.said
     talk.type(b"sleep 60\n")
     talk.until(rb"sleep 60\r\n")
-    time.sleep(0.1)
+    host.until(lambda: "sleep 60" in host.programs())
     talk.type(b"\x03")
     talk.until(rb"[#$] $")
     talk.type(b"sleep 61 &\n")
@@ -185,9 +185,10 @@ def test_an_interactive_shell_has_job_control_and_an_interrupt_key(host: Host) -
 
 
 def test_the_size_is_what_was_asked_and_changes(host: Host) -> None:
-    talk = Talk(host, "bash", "-c", "stty size; trap 'stty size; exit' WINCH; sleep 60 & wait", tty=(50, 132))
-    talk.until(rb"50 132\r\n")
-    time.sleep(0.1)
+    text = "stty size; trap 'stty size; exit' WINCH; echo ready; sleep 60 & wait"
+    talk = Talk(host, "bash", "-c", text, tty=(50, 132))
+    talk.until(rb"50 132\r\nready\r\n")
+    host.until(lambda: "sleep 60" in host.programs())
     host.send(Kind.RESIZE, talk.ref, {"rows": 30, "cols": 100})
     talk.until(rb"30 100\r\n")
     assert talk.end().ending == (0, None, None)
@@ -257,7 +258,7 @@ def test_a_signal_reaches_a_job_of_an_interactive_shell(host: Host) -> None:
     talk.until(rb"[#$] $")
     talk.type(b"sleep 60\n")
     talk.until(rb"sleep 60\r\n")
-    time.sleep(0.1)
+    host.until(lambda: "sleep 60" in host.programs())
     host.send(Kind.SIGNAL, talk.ref, {"signal": "TERM"})
     talk.until(rb"[#$] $")
     talk.kill()

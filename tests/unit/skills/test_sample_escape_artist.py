@@ -101,11 +101,11 @@ def test_death_by_seccomp_is_blocked(escape: ModuleType) -> None:
     assert (found["blocked"], found["enforced_by"]) == (True, "seccomp profile")
 
 
-@pytest.mark.parametrize("make", [lambda: time.sleep(10), lambda: 1 / 0], ids=["hangs", "fails"])
+@pytest.mark.parametrize("make", [lambda: time.sleep(60), lambda: 1 / 0], ids=["hangs", "fails"])
 def test_no_answer_is_not_taken_for_blocked(escape: ModuleType, make: object) -> None:
     started = time.monotonic()
     assert try_one(escape, make, seconds=0.2)["blocked"] is False
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 10  # a fifth of a second, of the sixty that it would take
 
 
 @pytest.mark.root
@@ -123,7 +123,9 @@ def test_everything_is_tried_in_time_and_nothing_is_left(skills: Path, tmp_path:
         capture_output=True,
         check=False,
     )
-    assert time.monotonic() - started < 3
+    assert (
+        time.monotonic() - started < 3 + 5
+    )  # an interpreter starts and ends as well, maybe on a busy machine
     blocked = {row["name"]: row["blocked"] for row in json.loads(done.stdout)["attempts"]}
     assert list(blocked) == NAMES
     assert all(blocked[name] for name in ("tcp_v4", "tcp_v6", "dns"))

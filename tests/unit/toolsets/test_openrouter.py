@@ -419,9 +419,11 @@ class TestFailures:
             running = asyncio.ensure_future(
                 world.call("use_skill", {"skill": "deploy", "script": "deploy.sh", "args": ["sleep"]})
             )
-            await asyncio.sleep(0.1)
             with session.held() as held:
                 sandbox: Any = held.sandbox
+                async with asyncio.timeout(10):
+                    while not sandbox._runs:  # noqa: ASYNC110  # it tells nobody
+                        await asyncio.sleep(0.01)
                 sandbox.lose()
             result = await running
             assert told(result)["error"] == (

@@ -345,11 +345,11 @@ class TestBadRequests:
     async def test_a_run_beside_another_is_refused(self, manager: WorkspaceManager, skill: Path) -> None:
         async with manager.session(tenant="t") as session:
             staged = await session.stage(skill)
-            first = asyncio.ensure_future(session.run(staged, RunRequest(Argv(("sleep", "0.3")))))
-            await asyncio.sleep(0.1)
+            first = await session.start_program(staged, RunRequest(Argv(("cat",))))
             with pytest.raises(EngineError, match="runs another command"):
                 await session.run(staged, TRUE)
-            assert (await first).outcome.ok
+            first.close_stdin()
+            assert (await first.result()).outcome.ok
 
 
 class TestOutputs:
