@@ -90,7 +90,9 @@ def test_a_record_that_says_nothing_of_now_is_written_anew(folder: Path, noted: 
 
 
 @pytest.mark.parametrize("now", [91834.396899658, 0.0006, 31_536_000.123456789])
-def test_what_is_noted_never_lies_ahead_of_now(folder: Path, monkeypatch: pytest.MonkeyPatch, now: float) -> None:
+def test_what_is_noted_never_lies_ahead_of_now(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, now: float
+) -> None:
     monkeypatch.setattr(instances, "uptime", lambda: now)
     instance = Instance(folder)
     instance.close(forget=False)
