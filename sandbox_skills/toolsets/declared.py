@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from sandbox_skills.catalog import load_manifest, merge_manifests, tool_schema
 from sandbox_skills.catalog.manifest_load import MANIFEST
 from sandbox_skills.catalog.render import safe_line
+from sandbox_skills.catalog.skill_file import settled, stamp_of
 from sandbox_skills.catalog.tool_spec import MAX_TOOL_DESCRIPTION
 from sandbox_skills.toolsets.base import Tool
 
@@ -20,11 +22,12 @@ if TYPE_CHECKING:
 
     from sandbox_skills.catalog import Diagnostic, SkillSpec, ToolManifest, ToolSpec
     from sandbox_skills.catalog.manifest_json import JsonObject
+    from sandbox_skills.catalog.skill_file import Stamp
 
 logger = logging.getLogger(__name__)
 
-Stamp = tuple[int, int, int] | None
-"""By which a change of a manifest shows: its time, size and inode; None where there is none."""
+ABSENT = (0, 0, 0, 0, 0)
+"""The stamp of a manifest where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,8 @@ class DeclaredTool:
 @dataclass(frozen=True, slots=True)
 class _Manifest:
     skill: SkillSpec
-    stamp: Stamp
+    stamp: Stamp | None
+    """None where the file may change again under the same one."""
     manifest: ToolManifest
 
 
@@ -60,31 +64,37 @@ class DeclaredTools:
         """
         with self._lock:
             read = {skill.dir: self._manifest(skill) for skill in skills}
-            if not _same(read, self._read):
-                self._read = read
+            before, self._read = self._read, read
+            if not _same(read, before):
                 self.known, self.diagnostics = _merged(list(read.values()))
             return self.known
 
     def _manifest(self, skill: SkillSpec) -> _Manifest:
-        stamp = _stamp(skill.dir)
-        before = self._read.get(skill.dir)
-        if before is not None and before.stamp == stamp and before.skill == skill:
+        stamp, before = _stamp(skill.dir), self._read.get(skill.dir)
+        if before is None or before.skill != skill:
+            return _Manifest(skill, stamp, load_manifest(skill))
+        if before.stamp == stamp is not None:
             return before
-        return _Manifest(skill, stamp, load_manifest(skill))
+        manifest = load_manifest(skill)
+        # By what is written: 1 and true are equal, and not the same schema.
+        same = repr(manifest) == repr(before.manifest)
+        return _Manifest(before.skill, stamp, before.manifest if same else manifest)
 
 
 def _same(read: dict[str, _Manifest], before: dict[str, _Manifest]) -> bool:
     return len(read) == len(before) and all(
-        one is other for one, other in zip(read.values(), before.values(), strict=True)
+        one.skill is other.skill and one.manifest is other.manifest
+        for one, other in zip(read.values(), before.values(), strict=True)
     )
 
 
-def _stamp(directory: str) -> Stamp:
+def _stamp(directory: str) -> Stamp | None:
+    now = time.time_ns()
     try:
-        status = os.lstat(f"{directory}/{MANIFEST}")
+        stamp = stamp_of(os.lstat(f"{directory}/{MANIFEST}"))
     except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
+        return ABSENT
+    return stamp if settled(stamp, now) else None
 
 
 def _merged(read: Sequence[_Manifest]) -> tuple[Mapping[str, DeclaredTool], tuple[Diagnostic, ...]]:

@@ -27,6 +27,7 @@ from sandbox_skills.catalog import (
     skill_file,
 )
 from sandbox_skills.errors import SkillNotFoundError
+from tests.file_times import past_the_tick
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +54,8 @@ def live(tmp_path: Path) -> Catalog:
 
 @pytest.fixture
 def aged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets fresh files count as settled, so that stamps decide."""
+    """Lets fresh files count as settled, so that stamps decide: a change is later than they are, then."""
+    past_the_tick()
     monkeypatch.setattr(skill_file, "SETTLED_NS", -(10**12))
 
 

@@ -21,6 +21,7 @@ from sandbox_skills.catalog import (
     skill_file,
 )
 from sandbox_skills.errors import SkillLoadError
+from tests.file_times import past_the_tick
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -339,6 +340,7 @@ class Rescan:
         for name in ("a/one", "a/two", "b/three"):
             put(root / name)
         (root / "a/one/scripts").mkdir()
+        past_the_tick()  # or a change would not show in the stamps that are believed
         later = time.time_ns() + 2 * skill_file.SETTLED_NS
         monkeypatch.setattr(time, "time_ns", lambda: later)
         monkeypatch.setattr(listing, "read_skill_file", self._read)

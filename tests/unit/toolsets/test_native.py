@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import logging
+import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -12,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sandbox_skills.artifacts import LocalArtifactStore
-from sandbox_skills.catalog import Catalog, SkillRoot, defined_tools
+from sandbox_skills.catalog import Catalog, SkillRoot, defined_tools, skill_file
 from sandbox_skills.catalog.builtin_names import BUILTIN_TOOLS, TOOLS_BY_TOOLSET
 from sandbox_skills.catalog.define import PREFIX
 from sandbox_skills.engines.fake import FakeEngine
 from sandbox_skills.policy import Policy, SkillRule
 from sandbox_skills.spec import SandboxSpec
-from sandbox_skills.toolsets import tool_making
+from sandbox_skills.toolsets import declared, tool_making
 from sandbox_skills.toolsets.base import Conversation, Subject, ToolCall, ToolResult
 from sandbox_skills.toolsets.native import LOADERS, NativeToolset
 from sandbox_skills.toolsets.offered import OfferedSkills
@@ -193,6 +194,18 @@ class TestTools:
         skill(root, "other", STUB)
         assert world.names()[0] == "plan_trip"
 
+    async def test_a_change_within_one_step_of_the_clock_of_files_is_seen(
+        self, world: World, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        stamp = (1, 1, 1, time.time_ns(), 1)
+        monkeypatch.setattr(declared, "stamp_of", lambda status: stamp)
+        first = world.box.tools()
+        assert all(one is other for one, other in zip(first, world.box.tools(), strict=True))
+        manifest = root / "weather" / "tools.json"
+        text = manifest.read_text(encoding="utf-8")
+        manifest.write_text(text.replace("get_weather", "got_weather"), encoding="utf-8")
+        assert world.names()[0] == "got_weather"
+
     async def test_only_offered_skills_have_tools(self, root: Path) -> None:
         skill(root, "weather", WEATHER)
         skill(root, "trips", STUB)
@@ -251,7 +264,11 @@ class TestCall:
                 assert not result.is_error
                 assert ("load_skill" in world.names()) == (loader == "")
 
-    async def test_a_handler_that_has_gone_is_told(self, world: World, root: Path) -> None:
+    async def test_a_handler_that_has_gone_is_told(
+        self, world: World, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(skill_file, "SETTLED_NS", -(10**12))  # what is new would be read again
+        world.names()
         (root / "weather" / "scripts" / "get.py").unlink()
         assert "script" in told(await world.call("get_weather", city="Bern"))
         assert not world.commands

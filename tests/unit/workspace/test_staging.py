@@ -35,6 +35,7 @@ from sandbox_skills.workspace.skill_digest import CHUNK, tree_digest
 from sandbox_skills.workspace.skill_tree import StageLimits, scan
 from sandbox_skills.workspace.staging import SkillStore
 from sandbox_skills.workspace.store_directory import StoreDirectory, unfinished_copies
+from tests.file_times import past_the_tick
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -96,6 +97,7 @@ def copies(store: SkillStore) -> list[str]:
 
 def settle(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """Lets fresh files count as settled; returns how to ask how often a skill was read."""
+    past_the_tick()  # or a change would not show in the stamps that are believed
     calls: list[SkillTree] = []
 
     def counting(tree: SkillTree, file_digest: Callable[[Entry], bytes]) -> str:
