@@ -135,7 +135,7 @@ class KeptSession:
     # The keeper
 
     async def keep(self) -> None:
-        """Opens the workspace, waits until the session is over, and ends it. Raises nothing."""
+        """Opens the workspace, waits until the session is over, and ends it. Raises nothing; `abandon` is to follow."""
         self._task = asyncio.current_task()
         try:
             if not self.over:
@@ -144,8 +144,6 @@ class KeptSession:
             pass  # by `end`: whoever waits is told below
         except Exception as error:  # noqa: BLE001  # whoever waits for the session hears of it
             self._fail(error)
-        finally:
-            self.abandon()
 
     async def _keep(self) -> None:
         async with self._manager.session(tenant=self.tenant, name=self.id) as session:
@@ -222,7 +220,7 @@ class KeptSession:
         self._opened.exception()  # marks it as seen: perhaps nobody waits any more
 
     def abandon(self) -> None:
-        """Says that the keeper is gone, even one that never began."""
+        """Says that the keeper is gone, even one that never began, and that others know: who waits may go on."""
         if not self._opened.done():
             self._fail(SessionClosedError(f"session {self.id!r} was closed"))
         self._gone.set()

@@ -172,7 +172,12 @@ class SessionManager:
 
     def _gone(self, key: Key, kept: KeptSession, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        kept.abandon()
+        try:
+            self._put_away(key, kept)
+        finally:
+            kept.abandon()  # not sooner: whoever waits for the end finds the name free, or what was left
+
+    def _put_away(self, key: Key, kept: KeptSession) -> None:
         if self._kept.get(key) is not kept:
             kept.discard()
             return

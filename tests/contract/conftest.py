@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sandbox_skills.engines.base import Engine, Sandbox
     from sandbox_skills.telemetry import AuditEvent
     from sandbox_skills.workspace.live_session import LiveSession
-    from sandbox_skills.workspace.staging import SkillStore
+    from sandbox_skills.workspace.staging import SkillStore, StagedSkill
 
 TRUE = RunRequest(Argv(("true",)))
 
@@ -95,6 +95,7 @@ class World:
         self.engine = Counting(engine)
         self.audit = Audit()
         self.folder = folder
+        self._staged: dict[str, StagedSkill] = {}
         self.manager = WorkspaceManager(
             self.engine,  # type: ignore[arg-type]  # it hands on what it does not have
             store,
@@ -105,15 +106,22 @@ class World:
 
     @asynccontextmanager
     async def sessions(self, policy: SessionPolicy | None = None) -> AsyncIterator[SessionManager]:
+        """Gives a keeper of sessions. The skill is staged before: that is no use of a session, which may expire."""
+        for tenant in ("t", "other"):
+            self._staged[tenant] = await self.manager.stage(self.folder / "skill", tenant=tenant)
         chosen, kept = policy or self.policy, self.folder / "kept"
         async with SessionManager(self.manager, policy=chosen, snapshots=kept) as sessions:
             yield sessions
         assert self.engine.now == 0
         assert list(self.folder.glob("kept/*")) == []
 
+    def staged(self, session: LiveSession) -> StagedSkill:
+        """Returns the skill as the tenant of a session has it."""
+        return self._staged[session._kept.tenant]
+
     async def run(self, session: LiveSession, request: RunRequest = TRUE) -> bytes:
         """Returns what a run of the skill prints; it must exit with 0."""
-        result = await session.run(await session.stage(self.folder / "skill"), request)
+        result = await session.run(self.staged(session), request)
         assert result.outcome.ending == Exited(0), result.outcome
         return result.outcome.stdout
 
@@ -122,6 +130,22 @@ class World:
 
     async def read(self, session: LiveSession, name: str) -> str:
         return (await self.run(session, RunRequest(Argv(("cat", f"/workspace/{name}"))))).decode()
+
+    @staticmethod
+    async def in_use(session: LiveSession, count: int = 1) -> None:
+        """Waits until so many use a session: one, and behind it those that wait for their turn."""
+        async with asyncio.timeout(10):
+            while session._kept._users < count:  # noqa: ASYNC110  # nobody is told
+                await asyncio.sleep(0.005)
+
+    async def grow_too_old(self, sessions: SessionManager) -> None:
+        """Lets the time pass that a session lives at most, for each of them and for nobody else."""
+        async with asyncio.timeout(10):
+            for kept in list(sessions._kept.values()):
+                kept._born -= self.policy.max_age_seconds
+                kept._changed.set()
+                while not kept.over:  # noqa: ASYNC110  # as above
+                    await asyncio.sleep(0)
 
     async def expired(self, sessions: SessionManager) -> None:
         """Waits until no session lives."""

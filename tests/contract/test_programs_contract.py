@@ -23,6 +23,7 @@ from sandbox_skills.errors import (
 from sandbox_skills.spec import Exited, Signalled, Stopped, TerminalSize
 from sandbox_skills.workspace.inputs import Input
 from sandbox_skills.workspace.live_output import LiveOutput, OutputChunk
+from sandbox_skills.workspace.live_session import LiveSession
 from sandbox_skills.workspace.manager import Argv, RunRequest
 from tests.docker_host import connection
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from sandbox_skills.engines.base import Engine
     from sandbox_skills.workspace.interactive import InteractiveProgram, Poll
-    from sandbox_skills.workspace.live_session import LiveSession
     from sandbox_skills.workspace.manager import RunResult, Session
     from sandbox_skills.workspace.staging import SkillStore
     from tests.contract.conftest import World
@@ -43,7 +43,7 @@ pytestmark = pytest.mark.anyio
 TTY = TerminalSize()
 CAT = RunRequest(Argv(("cat",)), outputs=("out/*",))
 NOTE = RunRequest(Argv(("tee", "/workspace/out/x.txt")), outputs=("out/*",))
-SLEEP = RunRequest(Argv(("sleep", "0.4")))
+LONG = RunRequest(Argv(("sleep", "30")))
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +74,8 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 async def started(
     world: World, session: Session | LiveSession, request: RunRequest, tty: TerminalSize | None = None
 ) -> Program:
+    if isinstance(session, LiveSession):
+        return await session.start_program(world.staged(session), request, tty=tty)
     return await session.start_program(await session.stage(world.folder / "skill"), request, tty=tty)
 
 
@@ -243,18 +245,22 @@ class TestOfALiveSession:
     async def test_it_waits_for_its_turn_and_can_be_given_up_meanwhile(self, world: World) -> None:
         async with world.sessions() as sessions:
             session = await sessions.open("a", tenant="t")
-            running = asyncio.ensure_future(world.run(session, SLEEP))
-            await asyncio.sleep(0.1)
+            running = asyncio.ensure_future(world.run(session, LONG))
+            await world.in_use(session)
             given_up = asyncio.ensure_future(started(world, session, CAT))
-            await asyncio.sleep(0.05)
+            await world.in_use(session, 2)
             given_up.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await given_up
-            program = await started(world, session, CAT)
+            waiting = asyncio.ensure_future(started(world, session, CAT))
+            await world.in_use(session, 2)
+            assert (running.done(), waiting.done()) == (False, False)
+            running.cancel()
+            program = await waiting
             assert running.done()
             assert list(session.programs._owned) == [program.id]
             await program.kill()
-        assert [status for status, _ in told(world)] == ["cancelled", "ended", "ended"]
+        assert [status for status, _ in told(world)] == ["cancelled", "cancelled", "ended"]
 
     async def test_or_runs_beside_others_where_that_is_the_policy(self, world: World) -> None:
         parallel = replace(world.policy, concurrency="parallel", concurrent_runs=2)
@@ -279,10 +285,11 @@ class TestOfALiveSession:
         assert told(world) == [("cancelled", "CancelledError")]
 
     async def test_a_session_that_grows_too_old_ends_it_and_keeps_the_files(self, world: World) -> None:
-        async with world.sessions(replace(world.policy, max_age_seconds=0.8)) as sessions:
+        async with world.sessions() as sessions:
             session = await sessions.open("a", tenant="t")
             await world.write(session, "out/x", "kept")
             program = await started(world, session, CAT)
+            await world.grow_too_old(sessions)
             await world.expired(sessions)
             with pytest.raises(SessionClosedError):
                 await program.poll()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
@@ -111,10 +110,9 @@ class TestRun:
         assert len(outcome.stdout) == 1000
 
     async def test_time_over_stops_the_run_and_the_next_one_works(self, sandbox: Sandbox) -> None:
-        started = time.monotonic()
-        outcome = await sandbox.run(command("sleep", "60"), limits=Limits(wall_seconds=0.3))
+        async with asyncio.timeout(15):
+            outcome = await sandbox.run(command("sleep", "60"), limits=Limits(wall_seconds=0.3))
         assert outcome.ending == Stopped("wall_time")
-        assert time.monotonic() - started < 5
         assert (await sandbox.run(command("true"))).ok
 
     async def test_live_output_is_the_same_bytes(self, sandbox: Sandbox) -> None:
@@ -140,11 +138,11 @@ class TestRun:
         assert (await sandbox.run(command("true"))).ok
 
     async def test_a_second_run_at_once_is_refused(self, sandbox: Sandbox) -> None:
-        first = asyncio.ensure_future(sandbox.run(command("sleep", "0.5")))
-        await asyncio.sleep(0.1)
-        with pytest.raises(EngineError, match="runs another command"):
-            await sandbox.run(command("true"))
-        assert (await first).ok
+        async with sandbox.start(command("cat")) as first:
+            with pytest.raises(EngineError, match="runs another command"):
+                await sandbox.run(command("true"))
+            first.close_stdin()
+            assert (await first.wait()).ok
 
     @pytest.mark.parametrize("argv", [(), ("",)])
     async def test_an_empty_command_is_refused(self, sandbox: Sandbox, argv: tuple[str, ...]) -> None:

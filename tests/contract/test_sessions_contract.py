@@ -21,6 +21,7 @@ from sandbox_skills.errors import (
     SnapshotError,
 )
 from sandbox_skills.spec import WORKSPACE, Guarantee, Outcome, Stopped
+from sandbox_skills.workspace import kept_session
 from sandbox_skills.workspace import sessions as module
 from sandbox_skills.workspace.manager import Argv, RunRequest
 from sandbox_skills.workspace.snapshot import Snapshot
@@ -85,13 +86,15 @@ class TestUse:
     async def test_or_are_refused_where_that_is_the_policy(self, world: World) -> None:
         async with world.sessions(replace(world.policy, concurrency="refuse")) as sessions:
             session = await sessions.open("a", tenant="t")
-            first = asyncio.ensure_future(world.run(session, SLEEP))
-            await asyncio.sleep(0.1)
+            first = asyncio.ensure_future(world.run(session, LONG))
+            await world.in_use(session)
             with pytest.raises(SessionBusyError):
                 await world.run(session)
-            await first
+            assert not first.done()
+            first.cancel()
+            await asyncio.wait([first])
             await world.run(session)
-        assert [event.code for event in world.audit.events] == ["session_busy", "", ""]
+        assert [event.code for event in world.audit.events] == ["session_busy", "CancelledError", ""]
 
     async def test_one_session_too_many_is_refused(self, world: World) -> None:
         async with world.sessions(replace(world.policy, max_per_tenant=1)) as sessions:
@@ -108,9 +111,9 @@ class TestUse:
             session = await sessions.open("a", tenant="t")
             await world.write(session, "out/x", "kept")
             running = asyncio.ensure_future(world.run(session, LONG))
-            await asyncio.sleep(0.1)
+            await world.in_use(session)
             waiting = asyncio.ensure_future(world.run(session))
-            await asyncio.sleep(0.1)
+            await world.in_use(session, 2)
             for task in (waiting, running):
                 task.cancel()
                 with pytest.raises(asyncio.CancelledError):
@@ -177,15 +180,16 @@ class TestEnds:
             assert not left.path.exists()
 
     async def test_one_that_grows_too_old_ends_after_its_run(self, world: World) -> None:
-        policy = replace(world.policy, max_age_seconds=0.5)
-        async with world.sessions(policy) as sessions:
+        async with world.sessions() as sessions:
             session = await sessions.open("a", tenant="t")
-            last = asyncio.ensure_future(world.run(session, RunRequest(Argv(("sleep", "1.5")))))
-            await asyncio.sleep(0.2)
+            last = asyncio.ensure_future(world.run(session, SLEEP))
+            await world.in_use(session)
             late = asyncio.ensure_future(world.run(session))
-            await asyncio.sleep(0.7)
-            with pytest.raises(SessionExpiredError, match=r"after 0\.5 s"):
+            await world.in_use(session, 2)
+            await world.grow_too_old(sessions)
+            with pytest.raises(SessionExpiredError, match="after 120 s"):
                 await world.run(session)
+            assert not last.done()
             await last
             with pytest.raises(SessionExpiredError):
                 await late
@@ -196,7 +200,7 @@ class TestEnds:
             session = await sessions.open("a", tenant="t")
             await world.write(session, "out/x", "gone")
             running = asyncio.ensure_future(world.run(session, LONG))
-            await asyncio.sleep(0.1)
+            await world.in_use(session)
             await sessions.close("a", tenant="t")
             assert world.engine.now == 0
             with pytest.raises(SessionClosedError):
@@ -208,11 +212,29 @@ class TestEnds:
             with pytest.raises(AssertionError):
                 await world.read(again, "out/x")
 
+    async def test_a_name_is_free_as_soon_as_its_session_is_closed(self, world: World) -> None:
+        async with world.sessions() as sessions:
+            for _ in range(2):
+                await (await sessions.open("a", tenant="t")).close()
+                await sessions.open("a", tenant="t")
+                await sessions.close("a", tenant="t")
+
+    async def test_what_gave_its_place_to_another_has_left_its_files(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(kept_session, "REST_SECONDS", 0.0)
+        async with world.sessions() as sessions:
+            await world.write(await sessions.open("a", tenant="t"), "out/x", "kept")
+            assert await sessions.make_room(tenant="t")
+            left = sessions.snapshot_of("a", tenant="t")
+            assert left is not None
+            assert await world.read(await sessions.open("a", tenant="t", restore=left), "out/x") == "kept"
+
     async def test_leaving_the_manager_ends_every_session(self, world: World) -> None:
         async with world.sessions() as sessions:
             session = await sessions.open("a", tenant="t")
             running = asyncio.ensure_future(world.run(session, LONG))
-            await asyncio.sleep(0.1)
+            await world.in_use(session)
         with pytest.raises(SessionClosedError):
             await running
         with pytest.raises(SessionClosedError):
@@ -230,7 +252,7 @@ class TestEnds:
 
     async def test_nobody_waits_so_nothing_is_opened(self, world: World) -> None:
         async with world.sessions() as sessions:
-            world.engine.slow = 0.2
+            world.engine.slow = 60
             opening = [asyncio.ensure_future(sessions.open("a", tenant="t")) for _ in range(2)]
             await asyncio.sleep(0.05)
             opening[0].cancel()
@@ -240,6 +262,7 @@ class TestEnds:
             await asyncio.wait(opening)
             await world.expired(sessions)
             assert (world.engine.now, world.engine.opened) == (0, 0)
+            world.engine.slow = 0
             await world.run(await sessions.open("a", tenant="t"))
 
     async def test_one_cancelled_before_it_began_is_gone(self, world: World) -> None:
@@ -264,7 +287,8 @@ class TestLost:
             assert (snapshot.files, snapshot.bytes, dict(snapshot.skipped)) == (1, 4, {})
             assert path.stat().st_mode & 0o777 == 0o600
             running = asyncio.ensure_future(world.run(session, LONG))
-            await asyncio.sleep(0.2)
+            await world.in_use(session)
+            await asyncio.sleep(0.1)  # then the command has been sent to the box, as a rule
             world.lose(request)
             with pytest.raises(SessionLostError):
                 await running
@@ -381,9 +405,10 @@ async def test_only_so_many_ends_are_remembered(world: World, monkeypatch: pytes
 
 
 async def test_leaving_the_manager_waits_for_no_run_of_a_session_that_is_too_old(world: World) -> None:
-    async with world.sessions(replace(world.policy, max_age_seconds=0.2)) as sessions:
+    async with world.sessions() as sessions:
         session = await sessions.open("a", tenant="t")
         running = asyncio.ensure_future(world.run(session, LONG))
-        await asyncio.sleep(0.5)
+        await world.in_use(session)
+        await world.grow_too_old(sessions)
     with pytest.raises(SessionExpiredError):
         await running
