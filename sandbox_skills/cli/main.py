@@ -8,6 +8,7 @@ import threading
 import time
 import traceback
 from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
 from sandbox_skills.cli.commands import app
@@ -85,6 +86,7 @@ def _dispatch(arguments: Sequence[str], options: GlobalOptions) -> int:
 
 def _tell_if_read(error: StoppedBySignalError, *, as_json: bool) -> int:
     """Tells which signal it was, and returns the exit code; ends the process where nobody reads that."""
+    import_module("sandbox_skills.cli.terminal")  # counts for nothing: from a cold disk it may take longer
     failure = failure_of(error)
 
     def tell() -> None:

@@ -24,7 +24,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 ECHO_SECONDS = 0.5
 """A terminal, and whoever started us, both pass on one Ctrl-C: what follows within this time is no second wish."""
 
-LAST_WORDS_SECONDS = 0.2
+LAST_WORDS_SECONDS = 0.5
 """For what is said at the very end: a terminal takes it at once, and a pipe that nobody reads never."""
 
 LAST_WORDS = b"error: ended before all was cleaned up; the next command, or `sandbox-skills gc`, removes what is left\n"

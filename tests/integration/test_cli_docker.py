@@ -100,13 +100,12 @@ def test_inputs_that_need_more_room_than_their_bytes_fail_the_sandbox(
 
 
 def test_output_arrives_while_the_program_runs(program: Program) -> None:
-    process = program.start(*RUN, "--command", "echo one; echo two >&2; sleep 5; echo three")
+    process = program.start(*RUN, "--command", "echo one; echo two >&2; sleep 60; echo three")
     assert process.stdout is not None
     assert process.stderr is not None
-    start = time.monotonic()
     assert process.stdout.readline() == b"one\n"
     assert process.stderr.readline() == b"two\n"
-    assert time.monotonic() - start < 4
+    assert process.poll() is None
     process.terminate()
     process.communicate(timeout=15)
     assert process.returncode == 143
@@ -189,7 +188,7 @@ def test_a_secret_stands_in_no_argument_list_and_not_in_the_container(
 ) -> None:
     secret = secrets.token_hex(16)
     process = program.start(
-        *RUN, "--env", "TOKEN", "--command", "echo ready; sleep 5", environ={"TOKEN": secret}
+        *RUN, "--env", "TOKEN", "--command", "echo ready; sleep 60", environ={"TOKEN": secret}
     )
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from sandbox_skills.cli import event_loop, signals
+from sandbox_skills.cli import main as program
 from sandbox_skills.cli.event_loop import run_async
 from sandbox_skills.cli.signals import (
     ENDING,
@@ -131,6 +132,19 @@ def test_a_command_that_waits_long_for_its_end_says_for_what(
 
     with pytest.raises(StoppedBySignalError):
         run_async(work())
+
+
+def test_what_telling_needs_is_loaded_before_its_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+
+    def counted(_seconds: float, _work: object) -> bool:
+        order.append("counted")
+        return True
+
+    monkeypatch.setattr(program, "import_module", order.append)
+    monkeypatch.setattr(program, "within", counted)
+    assert program._tell_if_read(StoppedBySignalError(signal.SIGINT), as_json=False) == 130
+    assert order == ["sandbox_skills.cli.terminal", "counted"]
 
 
 def test_work_that_blocks_is_left_behind() -> None:
