@@ -59,6 +59,8 @@ class Relay:
                 server = socket.socket(socket.AF_UNIX)
                 server.connect(address(connection()).path)
                 self._ends += [client, server]
+                if self._closing.is_set():  # it came while this was cut
+                    self.cut()
                 for pair in ((client, server), (server, client)):
                     self._threads.append(threading.Thread(target=self._pump, args=pair))
                     self._threads[-1].start()

@@ -262,7 +262,7 @@ class TestEnds:
     async def test_its_time_to_live_is_the_launchers_to_keep(
         self, engine: BubblewrapEngine, options: BubblewrapEngineOptions
     ) -> None:
-        async with engine.open(SandboxSpec(ttl_seconds=1.0)) as sandbox:
+        async with engine.open(SandboxSpec(ttl_seconds=3.0)) as sandbox:
             with pytest.raises(SandboxLostError):
                 await sandbox.run(sh("sleep 15"))
             with anyio.fail_after(GONE_SECONDS):

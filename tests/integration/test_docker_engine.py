@@ -115,7 +115,7 @@ class TestLife:
     ) -> None:
         async with docker_engine.open(SPEC) as sandbox:
             assert exists(daemon, sandbox.id)
-            assert await sandbox.ping() < 1
+            assert 0 <= await sandbox.ping() < PATIENCE
         assert not exists(daemon, sandbox.id)
         assert not sandbox.alive
 
@@ -158,7 +158,7 @@ class TestLife:
             run = asyncio.ensure_future(sandbox.run(sh("trap '' TERM; sleep 60")))
             await asyncio.sleep(0.2)
             started = time.monotonic()
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < PATIENCE
         with pytest.raises(SandboxLostError):
             await run
 

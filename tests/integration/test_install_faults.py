@@ -23,6 +23,7 @@ from sandbox_skills.install import leash
 from sandbox_skills.install.library import Library
 from sandbox_skills.install.source import parse_source
 from sandbox_skills.install.trust import Trust
+from tests.processes import processes_with, wait_until_none_has
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,18 +36,6 @@ import sys
 from sandbox_skills.cli.main import run_program
 sys.exit(run_program(["add", sys.argv[1]]))
 """
-
-
-def processes_with(text: str) -> list[str]:
-    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    return [line for line in listed.splitlines() if text in line]
-
-
-def wait_until_none_has(text: str) -> None:
-    deadline = time.monotonic() + 5
-    while (left := processes_with(text)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert left == []
 
 
 def fetch(root: Path, source: str) -> Path:

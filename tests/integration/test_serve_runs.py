@@ -70,7 +70,7 @@ def test_a_cancelled_run_leaves_no_sandbox(
 
 def test_a_first_signal_lets_runs_end_and_takes_no_more(server: Served) -> None:
     with server.client() as client, server.client() as other:
-        order = {"skill": "python-math", "command": "echo begun; sleep 2; echo over"}
+        order = {"skill": "python-math", "command": "echo begun; sleep 6; echo over"}
         run_id = client.post("/v1/runs", json=order).json()["id"]
         with client.stream(
             "GET", f"/v1/runs/{run_id}/events", headers={"Accept": "application/x-ndjson"}

@@ -33,8 +33,8 @@ pytestmark = [pytest.mark.docker, pytest.mark.anyio]
 
 CHANNEL_DIR = "/run/sandbox-skills"
 
-ENDS_SECONDS = 5.0
-"""How long a box may outlive its host."""
+ENDS_SECONDS = 12.0
+"""How long a box may outlive its host, on a machine with other work: by itself it ends within a second."""
 
 HOSTILE = """
 USER root

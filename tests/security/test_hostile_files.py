@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sandbox_skills.errors import InputError, PathEscapeError
-from sandbox_skills.spec import KIB, MIB, CollectLimits, Limits, SandboxLimits, SandboxSpec
+from sandbox_skills.spec import KIB, MIB, CollectLimits, SandboxLimits, SandboxSpec
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
+    from sandbox_skills.spec import Outcome
     from tests.security.conftest import Box, OpenBox
 
 pytestmark = [pytest.mark.anyio]
 
 LIMITS = CollectLimits()
+
+ROUNDS = 50
+"""How often the host works on files that a program changes meanwhile: each finds it at another moment."""
 
 
 def linking_out() -> None:
@@ -137,6 +141,15 @@ def growing() -> None:
                 file.seek(0)
 
 
+async def begun(box: Box, function: Callable[[], None]) -> asyncio.Future[Outcome]:
+    """Returns a run of a program that has said that it is ready, and goes on."""
+    ready = asyncio.Event()
+    run = asyncio.ensure_future(box.run(box.program(function), on_output=lambda *_: ready.set()))
+    async with asyncio.timeout(10):
+        await ready.wait()
+    return run
+
+
 async def some_bytes() -> AsyncIterator[bytes]:
     yield b"put by the host"
 
@@ -172,7 +185,7 @@ async def test_nothing_is_put_through_a_link(own_box: Box) -> None:
 
 async def test_special_and_sparse_files_block_nobody(own_box: Box) -> None:
     await own_box.call(making_special_files)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(10):  # a FIFO would block for ever
         files, collection = await own_box.collect("out/**", limits=LIMITS)
     assert set(files) == {"out/real", "out/sparse"}
     assert (len(files["out/sparse"]), collection.limits_hit) == (4 * MIB, frozenset({"collected_bytes"}))
@@ -207,33 +220,37 @@ async def test_a_deep_tree_ends_at_the_limit(own_box: Box) -> None:
 
 
 async def test_a_directory_that_becomes_a_link_gives_nothing_of_the_outside(own_box: Box) -> None:
-    run = asyncio.ensure_future(own_box.run(own_box.program(swapping), limits=Limits(wall_seconds=3)))
-    await asyncio.sleep(0.3)
+    run = await begun(own_box, swapping)
     seen: set[bytes] = set()
-    while not run.done():
+    rounds = 0
+    while rounds < ROUNDS or seen != {b"inside", b"put by the host", b"refused"}:
+        rounds += 1
+        assert not run.done(), seen
         files, _ = await own_box.collect("out/**", "out/swapped/hostname", limits=LIMITS)
         seen |= set(files.values())
         try:
             await own_box.sandbox.put(PurePosixPath("out/swapped/put"), some_bytes())
         except (PathEscapeError, InputError):
             seen.add(b"refused")
-    # Each was met: the directory and the link. What lies behind the link was not.
-    assert seen == {b"inside", b"put by the host", b"refused"}
-    assert (await run).stdout == b"ready\n"
+        # Each is met: the directory and the link. What lies behind the link is not.
+        assert seen <= {b"inside", b"put by the host", b"refused"}
+    run.cancel()
+    await asyncio.wait([run])
     assert (await own_box.shell("ls /tmp/outside")).stdout == b"hostname\n"
 
 
 async def test_a_file_that_changes_its_size_meanwhile_does_no_harm(own_box: Box) -> None:
-    run = asyncio.ensure_future(own_box.run(own_box.program(growing), limits=Limits(wall_seconds=2)))
-    await asyncio.sleep(0.3)
+    run = await begun(own_box, growing)
     collected = 0
-    while not run.done():
+    for _ in range(ROUNDS):
+        assert not run.done()
         files, _ = await own_box.collect("out/*", limits=LIMITS)
         assert all(len(data) <= LIMITS.file_bytes for data in files.values())
         collected += len(files)
     assert collected > 0
-    assert own_box.sandbox.alive
-    await run
+    run.cancel()
+    await asyncio.wait([run])
+    assert (await own_box.shell("true")).ok
 
 
 async def test_honest_files_are_collected_whole(own_box: Box) -> None:

@@ -65,7 +65,7 @@ def forget_the_peak() -> None:
 
 @pytest.mark.parametrize("live", [False, True], ids=["counted", "streamed"])
 @pytest.mark.slow
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(150)
 async def test_a_gigabyte_of_output_costs_the_host_little_memory(box: Box, *, live: bool) -> None:
     seen = 0
 
@@ -77,7 +77,9 @@ async def test_a_gigabyte_of_output_costs_the_host_little_memory(box: Box, *, li
     before = memory_field("VmRSS")
     outcome = await box.run(
         Command(("head", "-c", str(GIB), "/dev/zero"), env={"PATH": "/bin"}),
-        limits=Limits(wall_seconds=50, output_bytes=2 * GIB),
+        limits=Limits(
+            wall_seconds=120, output_bytes=2 * GIB
+        ),  # what is heard live comes at 32 MiB in a second
         on_output=sink if live else None,
     )
     assert memory_field("VmHWM") - before < GROWTH

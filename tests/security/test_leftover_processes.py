@@ -220,15 +220,18 @@ async def test_nothing_lives_after_a_run_that_ended_by_itself(
 
 
 async def test_nothing_lives_after_a_run_that_was_stopped(box: Box, alone: Callable[[], int]) -> None:
-    outcome = await box.run(box.program(everything_at_once), limits=Limits(wall_seconds=0.7))
+    # Time enough for an interpreter to start on a busy machine.
+    outcome = await box.run(box.program(everything_at_once), limits=Limits(wall_seconds=3))
     assert (outcome.ending, outcome.stdout) == (Stopped("wall_time"), b"ready\n")
     assert alone() == 1
     assert (await box.shell("echo next")).stdout == b"next\n"
 
 
 async def test_nothing_lives_after_a_run_that_was_cancelled(box: Box, alone: Callable[[], int]) -> None:
-    run = asyncio.ensure_future(box.run(box.program(everything_at_once)))
-    await asyncio.sleep(0.7)
+    ready = asyncio.Event()
+    run = asyncio.ensure_future(box.run(box.program(everything_at_once), on_output=lambda *_: ready.set()))
+    async with asyncio.timeout(10):
+        await ready.wait()
     run.cancel()
     with pytest.raises(asyncio.CancelledError):
         await run
