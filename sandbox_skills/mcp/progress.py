@@ -52,15 +52,16 @@ class _Held:
 @asynccontextmanager
 async def told_live(reporter: Reporter) -> AsyncGenerator[OutputSink]:
     """Gives a sink whose output is told every 0.1 s, and the rest when the block is left without an error."""
-    held = _Held()
+    held, left = _Held(), anyio.Event()
 
     async def tell_on() -> None:
-        while True:
-            await anyio.sleep(INTERVAL_SECONDS)
-            await held.tell(reporter)
+        while not left.is_set():
+            with anyio.move_on_after(INTERVAL_SECONDS):
+                await left.wait()
+            await held.tell(reporter)  # no end but an error cuts this off: what is on its way would be lost
 
     async with anyio.create_task_group() as group:
         group.start_soon(tell_on)
         yield held.take
-        group.cancel_scope.cancel()
+        left.set()
     await held.tell(reporter)
