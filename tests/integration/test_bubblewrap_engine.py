@@ -213,8 +213,17 @@ class TestTheBox:
         }
         assert numbers == {b"0", b"1", b"2", b"3"}  # the last is the listing's own
 
-    async def test_signals_have_their_usual_meaning(self, bubblewrap_engine: BubblewrapEngine) -> None:
-        async with bubblewrap_engine.open(SandboxSpec()) as sandbox:
+    async def test_signals_have_their_usual_meaning_whatever_its_host_ignores(
+        self, engine: BubblewrapEngine
+    ) -> None:
+        numbers = (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1)
+        before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+        try:
+            await said_by_one(engine)  # its launcher is started now, as by `nohup` or behind a shell
+        finally:
+            for number, handler in zip(numbers, before, strict=True):
+                signal.signal(number, handler)
+        async with engine.open(SandboxSpec()) as sandbox:
             ignored = await said(sandbox, "grep SigIgn /proc/self/status")
         assert int(ignored.split()[1], 16) & STANDARD_SIGNALS == 0
 

@@ -204,14 +204,14 @@ class TestLife:
                 gap, last = max(gap, now - last), now
 
         gaps: list[float] = []
-        for _ in range(4):
+        # The least of some: other programs share the processors.
+        while len(gaps) < 12 and min(gaps, default=1.0) >= 0.1:
             heart = asyncio.ensure_future(longest_gap())
             await asyncio.sleep(0.02)
             async with docker_engine.open(SPEC) as sandbox:
                 await sandbox.run(sh("true"))
             heart.cancel()
             gaps.append(await heart)
-        # The least of four: other programs share the processors.
         assert min(gaps) < 0.1, gaps
 
     async def test_pooled_boxes_are_real_and_end(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from .kernel import CLONE_NEWIPC, CLONE_NEWNS, call, write
 from .mounts import fill_dev, mount_root, seal, show
-from .rights import IGNORED, RLIMITS, drop_rights, lower_limit, take_descriptors
+from .rights import RLIMITS, drop_rights, lower_limit, take_descriptors
 
 if TYPE_CHECKING:
     from typing import Any, Never
@@ -34,14 +34,18 @@ def become_box(order: dict[str, Any], channel: int, words: int, filter_: int) ->
     for path in order["sealed"]:
         seal(path)
     take_descriptors(channel, words, filter_)
-    for number in IGNORED:
-        signal.signal(
-            number, signal.SIG_DFL
-        )  # what is ignored here would be ignored by every program of the box
+    ignore_nothing()
     for name, value in order["rlimits"].items():
         lower_limit(RLIMITS[name], value)
     drop_rights(order)
     os.execve(program, order["argv"], order["env"])  # noqa: S606  # no shell is wanted
+
+
+def ignore_nothing() -> None:
+    """Gives every signal its meaning: what the launcher ignores, or whoever started it, each program would ignore."""
+    for number in signal.valid_signals():
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def limit_ipc(order: dict[str, Any]) -> None:
