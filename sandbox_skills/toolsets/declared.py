@@ -73,7 +73,7 @@ class DeclaredTools:
         stamp, before = _stamp(skill.dir), self._read.get(skill.dir)
         if before is None or before.skill != skill:
             return _Manifest(skill, stamp, load_manifest(skill))
-        if before.stamp == stamp is not None:
+        if stamp is not None and before.stamp == stamp:
             return before
         manifest = load_manifest(skill)
         # By what is written: 1 and true are equal, and not the same schema.

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import docker
 
     from sandbox_skills.workspace.staging import SkillStore
+    from tests.integration.relay import Relay
 
 pytestmark = [pytest.mark.anyio, pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(60)]
 
@@ -62,6 +63,22 @@ def await_made(daemon: docker.APIClient, instances: frozenset[str]) -> None:
     while not boxes(daemon, instances) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert len(boxes(daemon, instances)) == 1
+
+
+async def cancelled_at_once(engine: DockerEngine, way: Relay) -> None:
+    """Cancels the opening of a box while its daemon does not answer, and closes: neither waits for the answer."""
+    async with anyio.create_task_group() as group:
+
+        async def opened() -> None:
+            async with engine.open(SandboxSpec()):
+                pass
+
+        group.start_soon(opened)
+        await anyio.to_thread.run_sync(way.held.wait)
+        started = time.monotonic()
+        group.cancel_scope.cancel()
+    await engine.aclose()
+    assert time.monotonic() - started < FOR_EVER / 3
 
 
 async def test_a_box_that_is_made_after_its_process_gave_up_goes_with_the_next_one(
@@ -110,18 +127,7 @@ async def test_a_cancel_does_not_wait_for_a_daemon_that_hangs(
     monkeypatch.setattr("sandbox_skills.engines.docker.LAST_SECONDS", 0.5)
     with relay(tmp_path / "s", slow={CREATE: FOR_EVER, DELETE: FOR_EVER}) as way:
         engine = engine_at(way.place, store, tmp_path, seconds=FOR_EVER)
-        async with anyio.create_task_group() as group:
-
-            async def opened() -> None:
-                async with engine.open(SandboxSpec()):
-                    pass
-
-            group.start_soon(opened)
-            await anyio.to_thread.run_sync(way.held.wait)
-            started = time.monotonic()
-            group.cancel_scope.cancel()
-        await engine.aclose()
-        assert time.monotonic() - started < FOR_EVER / 3
+        await cancelled_at_once(engine, way)
         assert len(dead_instances(tmp_path / "instances")) == 1
 
 
@@ -131,15 +137,4 @@ async def test_a_cancel_of_a_mere_question_is_immediate(
 ) -> None:
     with relay(tmp_path / "s", slow={what: FOR_EVER}) as way:
         engine = engine_at(way.place, store, tmp_path, seconds=FOR_EVER)
-        async with anyio.create_task_group() as group:
-
-            async def opened() -> None:
-                async with engine.open(SandboxSpec()):
-                    pass
-
-            group.start_soon(opened)
-            await anyio.to_thread.run_sync(way.held.wait)
-            started = time.monotonic()
-            group.cancel_scope.cancel()
-        await engine.aclose()
-        assert time.monotonic() - started < FOR_EVER / 3  # the question waits for ever
+        await cancelled_at_once(engine, way)

@@ -77,9 +77,8 @@ async def test_a_gigabyte_of_output_costs_the_host_little_memory(box: Box, *, li
     before = memory_field("VmRSS")
     outcome = await box.run(
         Command(("head", "-c", str(GIB), "/dev/zero"), env={"PATH": "/bin"}),
-        limits=Limits(
-            wall_seconds=120, output_bytes=2 * GIB
-        ),  # what is heard live comes at 32 MiB in a second
+        # What is heard live comes at 32 MiB in a second.
+        limits=Limits(wall_seconds=120, output_bytes=2 * GIB),
         on_output=sink if live else None,
     )
     assert memory_field("VmHWM") - before < GROWTH

@@ -235,7 +235,7 @@ def test_a_signal_ends_the_run_and_keeps_what_was_shown(program: Program, number
 def hears_signals(pid: int) -> bool:
     """Tells whether a process has handlers of its own: the last that is installed is SIGHUP's."""
     caught = Path(f"/proc/{pid}/status").read_text(encoding="ascii").split("SigCgt:")[1].split()[0]
-    return bool(int(caught, 16) >> signal.SIGHUP - 1 & 1)
+    return bool(int(caught, 16) & 1 << (signal.SIGHUP - 1))
 
 
 def test_a_signal_is_told_in_json_too(program: Program) -> None:

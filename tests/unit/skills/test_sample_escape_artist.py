@@ -123,9 +123,8 @@ def test_everything_is_tried_in_time_and_nothing_is_left(skills: Path, tmp_path:
         capture_output=True,
         check=False,
     )
-    assert (
-        time.monotonic() - started < 3 + 5
-    )  # an interpreter starts and ends as well, maybe on a busy machine
+    # An interpreter starts and ends as well, maybe on a busy machine.
+    assert time.monotonic() - started < 3 + 5
     blocked = {row["name"]: row["blocked"] for row in json.loads(done.stdout)["attempts"]}
     assert list(blocked) == NAMES
     assert all(blocked[name] for name in ("tcp_v4", "tcp_v6", "dns"))
