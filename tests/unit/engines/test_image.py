@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -213,21 +214,15 @@ def test_builds_take_turns_and_the_second_finds_the_first_one_s_image(
 
     daemon.build = slow  # type: ignore[method-assign]  # one instance, for this test
     waiting = threading.Event()
-    results: list[BuiltImage] = []
-    first = threading.Thread(target=lambda: results.append(built(tmp_path)))
-    first.start()
-    assert inside.wait(5)
-    second = threading.Thread(
-        target=lambda: results.append(
-            build(CLIENT, target="slim", base="auto", cache_dir=tmp_path, progress=lambda _: waiting.set())
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(built, tmp_path)
+        assert inside.wait(5)
+        second = threads.submit(
+            build, CLIENT, target="slim", base="auto", cache_dir=tmp_path, progress=lambda _: waiting.set()
         )
-    )
-    second.start()
-    assert waiting.wait(5)
-    proceed.set()
-    for thread in (first, second):
-        thread.join(5)
-    assert [result.cached for result in results] == [False, True]
+        assert waiting.wait(5)
+        proceed.set()
+        assert [first.result(5).cached, second.result(5).cached] == [False, True]
     assert len(daemon.built) == 1
 
 
