@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import inspect
 from collections import UserDict
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import typer.main
 from typer.core import TyperCommand, TyperGroup
@@ -14,10 +15,13 @@ from typer.models import TyperInfo
 from sandbox_skills.cli.options import takes_global_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from typer._click import Command, Context, HelpFormatter
+    from typer._click.core import Parameter
     from typer.models import CommandInfo
+
+Made = TypeVar("Made", bound="Command")
 
 
 def program(app: typer.Typer) -> TyperGroup:
@@ -82,7 +86,8 @@ def _help(info: CommandInfo | TyperInfo) -> str | None:
 def _command(info: CommandInfo) -> Command:
     own = copy.copy(info)
     own.callback = takes_global_options(info.callback) if info.callback is not None else None
-    return typer.main.get_command_from_info(own, pretty_exceptions_short=True, rich_markup_mode=None)
+    made = typer.main.get_command_from_info(own, pretty_exceptions_short=True, rich_markup_mode=None)
+    return _sparing(made)
 
 
 def _group(info: TyperInfo) -> TyperGroup:
@@ -95,4 +100,28 @@ def _group(info: TyperInfo) -> TyperGroup:
         own, pretty_exceptions_short=True, suggest_commands=True, rich_markup_mode=None
     )
     group.commands = _Late(app)
-    return group
+    return _sparing(group)
+
+
+def _sparing(made: Made) -> Made:
+    """Has none of its parameters checked that is not given: the library would make a validator of pydantic's."""
+    vars(made)["get_params"] = partial(_parameters, made.get_params)
+    return made
+
+
+def _parameters(usual: Callable[[Context], list[Parameter]], context: Context) -> list[Parameter]:
+    found = usual(context)
+    for one in found:
+        if "process_value" not in vars(one):
+            vars(one)["process_value"] = partial(_processed, one, one.process_value)
+    return found
+
+
+def _processed(
+    one: Parameter, usual: Callable[[Context, object], object], context: Context, value: object
+) -> object:
+    """Returns what `usual` does, but without its validator where there is nothing to validate."""
+    if value is not None or one.required:
+        return usual(context, value)
+    none = () if one.multiple or one.nargs == -1 else None
+    return none if one.callback is None else one.callback(context, one, none)

@@ -144,9 +144,7 @@ def _denying_too(rule: SkillRule, other: SkillRule) -> SkillRule:
     if other.commands is not None and other.commands.deny and not (commands is None and scripts.limits):
         own = commands or Commands()
         commands = Commands(allow=own.allow, deny=(*own.deny, *other.commands.deny))
-    return rule.model_copy(
-        update={"allow": rule.allow and other.allow, "scripts": scripts, "commands": commands}
-    )
+    return rule.replaced(allow=rule.allow and other.allow, scripts=scripts, commands=commands)
 
 
 def _refusal(rule: SkillRule, skill: str, *, script: str, command: str, manner: Manner) -> str:

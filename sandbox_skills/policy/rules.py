@@ -1,12 +1,16 @@
 """The operator's word, as its file has it. Deny wins; a skill's own words grant nothing."""
 
+from __future__ import annotations
+
+from dataclasses import asdict, field
 from fnmatch import fnmatchcase
-from functools import cache
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, TypeAdapter
-
+from sandbox_skills.checked.value import Checked
 from sandbox_skills.policy.programs import LAUNCHERS, base_name, named
+
+if TYPE_CHECKING:
+    from sandbox_skills.policy.kinds import AllowedPrograms, Digest, Programs, Seconds, Size, VariableName
 
 Approval = Literal["always", "first_use", "never"]
 """Whether a person is asked: before every call, before the first of a conversation, or not."""
@@ -14,27 +18,11 @@ Approval = Literal["always", "first_use", "never"]
 Globs = tuple[str, ...]
 """Patterns in which `*` stands for any text; a word without one stands for itself."""
 
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
+class _Part(Checked):
+    """Of a policy."""
 
-@cache
-def _byte_size() -> TypeAdapter[ByteSize]:
-    return TypeAdapter(ByteSize)
-
-
-def _bytes(value: object) -> int:
-    return _byte_size().validate_python(value)
-
-
-Size = Annotated[int, BeforeValidator(_bytes), Field(gt=0)]
-"""Bytes, as a number or as text such as `64KiB`."""
-
-
-VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", max_length=256)]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+    KINDS = "sandbox_skills.policy.kinds"
 
 
 class Allowed(_Part):
@@ -55,18 +43,6 @@ class Allowed(_Part):
         return self.allow is None or any(fnmatchcase(text, pattern) for pattern in self.allow)
 
 
-def _no_launchers(programs: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    launchers = sorted(name for name in programs or () if base_name(name) in LAUNCHERS)
-    if launchers:
-        raise ValueError(
-            f"{', '.join(launchers)} would run whatever a command line says: it is never allowed"
-        )
-    return programs
-
-
-Programs = tuple[Annotated[str, Field(min_length=1)], ...]
-
-
 class Commands(_Part):
     """Which programs the command lines of a skill may start; no patterns.
 
@@ -74,7 +50,7 @@ class Commands(_Part):
     but launchers, which no list can allow. `deny` names programs wherever they lie and however they are spelled.
     """
 
-    allow: Annotated[Programs | None, AfterValidator(_no_launchers)] = None
+    allow: AllowedPrograms = None
     deny: Programs = ()
 
     def admits(self, program: str) -> bool:
@@ -93,7 +69,7 @@ class RunLimits(_Part):
     stderr_bytes: Size | None = None
 
 
-NO_CEILINGS = RunLimits.model_construct()
+NO_CEILINGS = RunLimits()
 """Of whom nobody says anything."""
 
 
@@ -102,9 +78,9 @@ def lowest(*ceilings: RunLimits) -> RunLimits:
     known: dict[str, float] = {}
     for one in ceilings:
         if one is not NO_CEILINGS:
-            given = {name: value for name, value in vars(one).items() if value is not None}
+            given = {name: value for name, value in asdict(one).items() if value is not None}
             known |= {name: min(value, known.get(name, value)) for name, value in given.items()}
-    return RunLimits.model_validate(known) if known else NO_CEILINGS
+    return RunLimits.of(known) if known else NO_CEILINGS
 
 
 class SkillRule(_Part):
@@ -116,12 +92,12 @@ class SkillRule(_Part):
     """
 
     allow: bool = True
-    digest: Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")] = ""
-    scripts: Allowed = Allowed.model_construct()
+    digest: Digest = ""
+    scripts: Allowed = Allowed()
     commands: Commands | None = None
-    env: dict[VariableName, str] = Field(default_factory=dict)
+    env: dict[VariableName, str] = field(default_factory=dict[str, str])
     secrets: tuple[VariableName, ...] = ()
-    limits: RunLimits = RunLimits.model_construct()
+    limits: RunLimits = RunLimits()
     network: Literal["none"] = "none"
     needs_approval: Approval = "never"
 
@@ -137,8 +113,8 @@ class TenantPolicy(_Part):
     """What is different for one tenant; None leaves the default of all."""
 
     default: SkillRule | None = None
-    skills: dict[str, SkillRule] = Field(default_factory=dict)
-    tools: dict[str, ToolRule] = Field(default_factory=dict)
+    skills: dict[str, SkillRule] = field(default_factory=dict[str, SkillRule])
+    tools: dict[str, ToolRule] = field(default_factory=dict[str, ToolRule])
 
 
 class Policy(_Part):
@@ -148,10 +124,10 @@ class Policy(_Part):
     the rules for the skill's name deny stays denied, whoever's they are.
     """
 
-    default: SkillRule = SkillRule.model_construct()
-    skills: dict[str, SkillRule] = Field(default_factory=dict)
-    tools: dict[str, ToolRule] = Field(default_factory=dict)
-    tenants: dict[str, TenantPolicy] = Field(default_factory=dict)
+    default: SkillRule = SkillRule()
+    skills: dict[str, SkillRule] = field(default_factory=dict[str, SkillRule])
+    tools: dict[str, ToolRule] = field(default_factory=dict[str, ToolRule])
+    tenants: dict[str, TenantPolicy] = field(default_factory=dict[str, TenantPolicy])
 
     def rule_of(self, skill: str, *, tenant: str) -> SkillRule:
         """Returns the rule of a skill."""

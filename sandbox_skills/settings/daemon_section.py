@@ -1,13 +1,14 @@
 """The section `daemon`: where it listens, how much it takes on, how long it keeps what it knows."""
 
-from typing import Annotated
+from __future__ import annotations
 
-from pydantic import Field
+from typing import TYPE_CHECKING
 
-from sandbox_skills.settings.section import Count, Seconds, Section, Size
+from sandbox_skills.settings.section import Section
 from sandbox_skills.spec import MIB
 
-Days = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+if TYPE_CHECKING:
+    from sandbox_skills.settings.kinds import Annotated, Count, Days, Field, Seconds, Size
 
 
 class DaemonSettings(Section):

@@ -7,8 +7,6 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dotenv.parser import parse_stream
-
 from sandbox_skills.catalog.regular_file import read_regular
 from sandbox_skills.errors import InputError, SettingsError
 
@@ -75,6 +73,8 @@ def read_env_file(path: Path) -> dict[str, str]:
         text = read_text(path)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read: {error}") from error
+    from dotenv.parser import parse_stream  # noqa: PLC0415  # slow to import, and few commands read such a file
+
     values: dict[str, str] = {}
     for binding in parse_stream(StringIO(text)):
         if binding.error or (binding.key is not None and binding.value is None):

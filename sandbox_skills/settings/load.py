@@ -7,8 +7,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic import ValidationError
-
 from sandbox_skills.errors import SettingsError
 from sandbox_skills.settings.environment import current_directory, process_environment
 from sandbox_skills.settings.model import COMMAND_LINE_ONLY, PATHS, SECRETS, Settings, setting_names
@@ -25,6 +23,8 @@ from sandbox_skills.settings.sources import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from pydantic import ValidationError
 
 KNOWN = tuple(setting_names())
 
@@ -55,8 +55,12 @@ def load_settings(
     if unknown := [_unknown(name, item.origin) for name, item in given.items() if not _may_say(name, item)]:
         raise SettingsError("\n".join(unknown))
     _check_local(given)
+    if not given:
+        return Settings()
+    from pydantic import ValidationError  # noqa: PLC0415  # slow to import, and defaults have no use for it
+
     try:
-        return Settings(**_nested(given))
+        return Settings.of(_nested(given))
     except ValidationError as error:
         raise SettingsError("\n".join(_faults(error, given))) from error
 

@@ -1,18 +1,18 @@
 """Every setting with its type, bounds and default. Defaults that `spec` has are taken from there."""
 
-from pathlib import Path  # pydantic reads annotations when the program runs
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from __future__ import annotations
+
+from dataclasses import asdict, field, fields
+from typing import TYPE_CHECKING, Literal
 
 import platformdirs
-from pydantic import BaseModel, BeforeValidator, Field, SecretStr, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from sandbox_skills.artifacts.choices import DAY_SECONDS, ArtifactQuota, RetentionPolicy
 from sandbox_skills.catalog.scan import MAX_DIRECTORIES
 from sandbox_skills.settings.daemon_section import DaemonSettings
 from sandbox_skills.settings.model_section import ModelSettings
 from sandbox_skills.settings.policy_section import PolicySettings, SecretsSettings, ToolsSettings
-from sandbox_skills.settings.section import AbsolutePath, Count, Late, Seconds, Section, Size, words
+from sandbox_skills.settings.section import Section
 from sandbox_skills.settings.server_section import ServerSettings
 from sandbox_skills.settings.workspace_tools_section import WorkspaceToolsSettings
 from sandbox_skills.spec import CollectLimits, Guarantee, Limits, SandboxLimits
@@ -21,6 +21,21 @@ from sandbox_skills.workspace.choices import InputLimits, SessionPolicy, Snapsho
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
+
+    from pydantic import BaseModel
+
+    from sandbox_skills.settings.kinds import (
+        AbsolutePath,
+        Annotated,
+        Count,
+        Field,
+        Seconds,
+        SecretStr,
+        Size,
+        Words,
+    )
+
 APP = "sandbox-skills"
 """Names this program's folders in the user's data and configuration directories."""
 
@@ -77,7 +92,7 @@ class DockerSettings(Section):
     tls_verify: bool | None = None
     cert_path: AbsolutePath | None = None
     runtime: str | None = None
-    without: Annotated[frozenset[Guarantee], BeforeValidator(words)] = frozenset()
+    without: Annotated[frozenset[Guarantee], Words] = frozenset()
     apparmor: Literal["auto", "required", "off"] = "auto"
     timeout_seconds: Seconds = 60.0
 
@@ -86,7 +101,7 @@ class BubblewrapSettings(Section):
     """Which bubblewrap makes boxes, None for the one in PATH, and what they may do without."""
 
     program: AbsolutePath | None = None
-    without: Annotated[frozenset[Guarantee], BeforeValidator(words)] = frozenset()
+    without: Annotated[frozenset[Guarantee], Words] = frozenset()
 
 
 class ImageSettings(Section):
@@ -121,11 +136,10 @@ class RunSettings(Section):
     stderr_bytes: Size = _RUN.stderr_bytes
     output_bytes: Size = _RUN.output_bytes
 
-    @model_validator(mode="after")
-    def _default_below_ceiling(self) -> Self:
+    def agree(self) -> None:
+        """Raises ValueError for a usual time above the ceiling."""
         if self.wall_seconds > self.wall_ceiling_seconds:
             raise ValueError("wall_seconds is more than wall_ceiling_seconds")
-        return self
 
 
 class PythonSettings(Section):
@@ -188,7 +202,7 @@ class McpSettings(Section):
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=1, le=65_535)] = 8766
-    token: SecretStr | None = Field(default=None, min_length=16)
+    token: Annotated[SecretStr, Field(min_length=16)] | None = None
 
 
 class StoreSettings(Section):
@@ -207,36 +221,34 @@ class ArtifactsSettings(Section):
     max_bytes: Size = _ARTIFACTS.bytes
 
 
-class Settings(BaseSettings):
+class Settings(Section):
     """Every setting. Building one reads nothing but its arguments; `load_settings` reads the user's word."""
 
-    model_config = SettingsConfigDict(extra="forbid", frozen=True)
-
-    data_dir: AbsolutePath = Field(default_factory=default_data_dir)
+    data_dir: AbsolutePath = field(default_factory=default_data_dir)
     engine: Literal["docker", "bubblewrap", "local", "fake"] = "docker"
     accept_no_isolation: bool = False
-    skills: Late[SkillsSettings] = SkillsSettings.usual()
-    docker: Late[DockerSettings] = DockerSettings.usual()
-    bubblewrap: Late[BubblewrapSettings] = BubblewrapSettings.usual()
-    image: Late[ImageSettings] = ImageSettings.usual()
-    sandbox: Late[SandboxSettings] = SandboxSettings.usual()
-    run: Late[RunSettings] = RunSettings.usual()
-    python: Late[PythonSettings] = PythonSettings.usual()
-    collect: Late[CollectSettings] = CollectSettings.usual()
-    pool: Late[PoolSettings] = PoolSettings.usual()
-    store: Late[StoreSettings] = StoreSettings.usual()
-    artifacts: Late[ArtifactsSettings] = ArtifactsSettings.usual()
-    inputs: Late[InputsSettings] = InputsSettings.usual()
-    session: Late[SessionSettings] = SessionSettings.usual()
-    audit: Late[AuditSettings] = AuditSettings.usual()
-    workspace_tools: Late[WorkspaceToolsSettings] = WorkspaceToolsSettings.usual()
-    model: Late[ModelSettings] = ModelSettings.usual()
-    tools: Late[ToolsSettings] = ToolsSettings.usual()
-    mcp: Late[McpSettings] = McpSettings.usual()
-    server: Late[ServerSettings] = ServerSettings.usual()
-    daemon: Late[DaemonSettings] = DaemonSettings.usual()
-    policy: Late[PolicySettings] = PolicySettings.usual()
-    secrets: Late[SecretsSettings] = SecretsSettings.usual()
+    skills: SkillsSettings = SkillsSettings()
+    docker: DockerSettings = DockerSettings()
+    bubblewrap: BubblewrapSettings = BubblewrapSettings()
+    image: ImageSettings = ImageSettings()
+    sandbox: SandboxSettings = SandboxSettings()
+    run: RunSettings = RunSettings()
+    python: PythonSettings = PythonSettings()
+    collect: CollectSettings = CollectSettings()
+    pool: PoolSettings = PoolSettings()
+    store: StoreSettings = StoreSettings()
+    artifacts: ArtifactsSettings = ArtifactsSettings()
+    inputs: InputsSettings = InputsSettings()
+    session: SessionSettings = SessionSettings()
+    audit: AuditSettings = AuditSettings()
+    workspace_tools: WorkspaceToolsSettings = WorkspaceToolsSettings()
+    model: ModelSettings = ModelSettings()
+    tools: ToolsSettings = ToolsSettings()
+    mcp: McpSettings = McpSettings()
+    server: ServerSettings = ServerSettings()
+    daemon: DaemonSettings = DaemonSettings()
+    policy: PolicySettings = PolicySettings()
+    secrets: SecretsSettings = SecretsSettings()
 
     @classmethod
     def sections(cls) -> frozenset[str]:
@@ -244,23 +256,16 @@ class Settings(BaseSettings):
         return frozenset(name.split(".")[0] for name in setting_names(cls) if "." in name)
 
     @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Leaves only the arguments: the library's own sources name neither line nor near match."""
-        del settings_cls, env_settings, dotenv_settings, file_secret_settings
-        return (init_settings,)
+    def form_base(cls) -> type[BaseModel]:
+        """Returns the form that reads nothing but its arguments."""
+        from sandbox_skills.settings.arguments import Arguments  # noqa: PLC0415  # pydantic-settings
 
-    @model_validator(mode="after")
-    def _isolation_accepted(self) -> Self:
+        return Arguments
+
+    def agree(self) -> None:
+        """Raises ValueError for an engine that isolates nothing where that is not accepted."""
         if self.engine == "local" and not self.accept_no_isolation:
             raise ValueError("local isolates nothing, which accept_no_isolation has to accept")
-        return self
 
     def lock_file(self) -> Path:
         """Returns where the pins of accepted skills are kept."""
@@ -300,23 +305,25 @@ class Settings(BaseSettings):
 
     def sandbox_limits(self) -> SandboxLimits:
         """Returns the ceilings of a box."""
-        return SandboxLimits(**self.sandbox.model_dump())
+        return SandboxLimits(**asdict(self.sandbox))
 
     def run_limits(self) -> Limits:
         """Returns the ceilings of a run that asks for none of its own."""
-        return Limits(**self.run.model_dump(exclude={"wall_ceiling_seconds"}))
+        chosen = asdict(self.run)
+        del chosen["wall_ceiling_seconds"]
+        return Limits(**chosen)
 
     def collect_limits(self) -> CollectLimits:
         """Returns the ceilings of a collection."""
-        return CollectLimits(**self.collect.model_dump())
+        return CollectLimits(**asdict(self.collect))
 
 
-def setting_names(model: type[BaseModel] = Settings) -> "Iterator[str]":
+def setting_names(kind: type[Section] = Settings) -> Iterator[str]:
     """Yields the dotted name of every setting, in the order of the model."""
-    for name, field in model.model_fields.items():
-        if name in COMMAND_LINE_ONLY:
+    for one in fields(kind):
+        if one.name in COMMAND_LINE_ONLY:
             continue
-        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
-            yield from (f"{name}.{inner}" for inner in setting_names(field.annotation))
+        if isinstance(one.default, Section):
+            yield from (f"{one.name}.{inner}" for inner in setting_names(type(one.default)))
         else:
-            yield name
+            yield one.name

@@ -1,34 +1,21 @@
 """The section `model`: which model is asked, where, and when a run of it ends."""
 
-import json
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from __future__ import annotations
 
-from pydantic import BeforeValidator, Field, SecretStr
+from typing import TYPE_CHECKING, Literal, cast
 
 from sandbox_skills.controller.client_options import ClientOptions, WireName
 from sandbox_skills.controller.defaults import CONCURRENCY, DEFAULT_STEPS, MAX_OUTPUT_TOKENS, MAX_TOOL_OUTPUT
 from sandbox_skills.outgoing.retry_policy import RetryPolicy
-from sandbox_skills.settings.section import Count, Seconds, Section
+from sandbox_skills.settings.section import Section
 
 if TYPE_CHECKING:
     from sandbox_skills.catalog.manifest_json import JsonObject
     from sandbox_skills.controller.options import ControllerOptions
+    from sandbox_skills.settings.kinds import Annotated, Count, Field, JsonText, Seconds, SecretStr
 
 _CLIENT = ClientOptions()
 _RETRY = RetryPolicy()
-
-
-def _json(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    try:
-        return cast("object", json.loads(value))
-    except ValueError as error:
-        raise ValueError("must be a JSON object") from error
-
-
-JsonText = Annotated[dict[str, object], BeforeValidator(_json)]
-"""An object, as JSON in text."""
 
 
 class ModelSettings(Section):
@@ -80,7 +67,7 @@ class ModelSettings(Section):
             proxy=self.proxy,
         )
 
-    def controller_options(self, *, instructions: str = "") -> "ControllerOptions":
+    def controller_options(self, *, instructions: str = "") -> ControllerOptions:
         """Returns what is asked of the model; raises SettingsError where none is chosen."""
         # What only sets values, as `list` does, needs no controller.
         from sandbox_skills.controller.options import ControllerOptions  # noqa: PLC0415

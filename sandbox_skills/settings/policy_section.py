@@ -1,25 +1,29 @@
 """The settings of what models are offered, who may run what, and where secrets are."""
 
-from typing import Annotated
+from __future__ import annotations
 
-from pydantic import BeforeValidator, Field
+from dataclasses import field
+from typing import TYPE_CHECKING
 
 from sandbox_skills.policy.rules import Policy, SkillRule, TenantPolicy, ToolRule
-from sandbox_skills.settings.section import AbsolutePath, Section, words
+from sandbox_skills.settings.section import Section
+
+if TYPE_CHECKING:
+    from sandbox_skills.settings.kinds import AbsolutePath, Annotated, Field, Words
 
 
 class PolicySettings(Section):
     """Who may run what, as `policy.Policy`, here or in a file of its own, which has the other four at its top."""
 
     file: AbsolutePath | None = None
-    default: SkillRule = SkillRule.model_construct()
-    skills: dict[str, SkillRule] = Field(default_factory=dict)
-    tools: dict[str, ToolRule] = Field(default_factory=dict)
-    tenants: dict[str, TenantPolicy] = Field(default_factory=dict)
+    default: SkillRule = SkillRule()
+    skills: dict[str, SkillRule] = field(default_factory=dict[str, SkillRule])
+    tools: dict[str, ToolRule] = field(default_factory=dict[str, ToolRule])
+    tenants: dict[str, TenantPolicy] = field(default_factory=dict[str, TenantPolicy])
 
     def rules(self) -> Policy:
         """Returns the policy; that of a file is in it when `load_settings` made the settings."""
-        return Policy(default=self.default, skills=self.skills, tools=self.tools, tenants=self.tenants)
+        return Policy.of({name: getattr(self, name) for name in self.given - {"file"}})
 
 
 class SecretsSettings(Section):
@@ -35,7 +39,7 @@ class ToolsSettings(Section):
     None includes every skill, and saves no tool of a model's.
     """
 
-    toolsets: Annotated[tuple[str, ...], BeforeValidator(words), Field(min_length=1)] = ("openrouter",)
-    include: Annotated[tuple[str, ...], BeforeValidator(words)] | None = None
-    exclude: Annotated[tuple[str, ...], BeforeValidator(words)] = ()
+    toolsets: Annotated[tuple[str, ...], Words, Field(min_length=1)] = ("openrouter",)
+    include: Annotated[tuple[str, ...], Words] | None = None
+    exclude: Annotated[tuple[str, ...], Words] = ()
     save_to: AbsolutePath | None = None

@@ -1,13 +1,17 @@
 """The section `server`: which daemon commands go to, and with which key."""
 
-from dataclasses import replace
+from __future__ import annotations
 
-from pydantic import SecretStr  # pydantic reads annotations when the program runs
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from sandbox_skills.client.options import ServerOptions
 from sandbox_skills.errors import SettingsError
 from sandbox_skills.outgoing.address import same_origin
-from sandbox_skills.settings.section import Seconds, Section
+from sandbox_skills.settings.section import Section
+
+if TYPE_CHECKING:
+    from sandbox_skills.settings.kinds import Seconds, SecretStr
 
 _SERVER = ServerOptions()
 

@@ -1,10 +1,11 @@
 """The section `workspace_tools`: what is chosen of the toolset `workspace`."""
 
-from dataclasses import replace
+from __future__ import annotations
+
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from sandbox_skills.settings.section import Count, Section, Size
-from sandbox_skills.toolsets.workspace_tools.names import Profile  # pydantic reads annotations
+from sandbox_skills.settings.section import Section
 from sandbox_skills.toolsets.workspace_tools.options import (
     STREAM_BYTES,
     Lifetime,
@@ -13,6 +14,7 @@ from sandbox_skills.toolsets.workspace_tools.options import (
 )
 
 if TYPE_CHECKING:
+    from sandbox_skills.settings.kinds import Count, Profile, Size
     from sandbox_skills.spec import Limits
 
 _DEFAULT = WorkspaceToolsOptions()
@@ -33,8 +35,9 @@ class WorkspaceToolsSettings(Section):
     output_bytes: Size = _DEFAULT.output_bytes
     artifact_bytes: Size = _DEFAULT.artifact_bytes
 
-    def options(self, run: "Limits") -> WorkspaceToolsOptions:
+    def options(self, run: Limits) -> WorkspaceToolsOptions:
         """Returns what is chosen, with the limits of a usual `run` but for its streams."""
-        chosen = self.model_dump(exclude={"stream_bytes"})
+        chosen = asdict(self)
+        del chosen["stream_bytes"]
         limits = replace(run, stdout_bytes=self.stream_bytes, stderr_bytes=self.stream_bytes)
         return WorkspaceToolsOptions(**chosen, limits=limits)

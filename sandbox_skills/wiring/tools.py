@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from sandbox_skills.catalog import SkillRoot, defined_tools
 from sandbox_skills.errors import SettingsError
 from sandbox_skills.policy import decide
-from sandbox_skills.settings import Settings, load_settings
+from sandbox_skills.settings import load_settings
 from sandbox_skills.spec import KIB, LOCAL_TENANT
 from sandbox_skills.toolsets.base import Conversation
 from sandbox_skills.toolsets.blocking import OpeningProvider
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from sandbox_skills.artifacts import ArtifactStore
     from sandbox_skills.catalog import Catalog, SkillSpec
+    from sandbox_skills.settings import Settings
     from sandbox_skills.telemetry import ToolResponse
     from sandbox_skills.toolsets.base import Toolset
     from sandbox_skills.toolsets.workspace_tools.options import WorkspaceToolsOptions
@@ -257,14 +258,13 @@ def _named_root(directory: Path) -> SkillRoot:
 
 def _for_provider(settings: Settings, engine: str | None) -> Settings:
     """Returns the settings with what suits a model that calls several tools at once and waits for each."""
-    given = settings.model_dump(exclude_unset=True)
-    if engine is not None:
-        given["engine"] = engine
-    given["pool"] = {"size": 1, **given.get("pool", {})}
-    session = given.setdefault("session", {})
-    if not session.keys() & {"concurrency", "concurrent_runs"}:
-        session |= {"concurrency": "parallel", "concurrent_runs": PARALLEL_CALLS}
+    pool, session = settings.pool, settings.session
+    if "size" not in pool.given:
+        pool = pool.replaced(size=1)
+    if not session.given & {"concurrency", "concurrent_runs"}:
+        session = session.replaced(concurrency="parallel", concurrent_runs=PARALLEL_CALLS)
+    chosen = {} if engine is None else {"engine": engine}
     try:
-        return Settings(**given)
+        return settings.replaced(pool=pool, session=session, **chosen)
     except ValidationError as error:
         raise SettingsError(f"engine: {error.errors()[0]['msg']} (got {engine!r})") from error

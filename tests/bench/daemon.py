@@ -119,7 +119,7 @@ class Bench:
 
 @asynccontextmanager
 async def opened(folder: Path) -> AsyncGenerator[Bench]:
-    settings = Settings.model_validate({"data_dir": folder, "skills": {"roots": [ROOT / "skills"]}})
+    settings = Settings.of({"data_dir": folder, "skills": {"roots": [ROOT / "skills"]}})
     async with opened_daemon(settings) as daemon:
         limits = {"concurrency": 1000, "runs_per_minute": 1_000_000}
         tenant = await daemon.tenants.create("bench", limits=limits, actor="bench")

@@ -40,7 +40,7 @@ def server(model_server: ModelServer) -> ModelServer:
 
 @pytest.fixture
 def settings(server: ModelServer, store: SkillStore, tmp_path: Path) -> Settings:
-    return Settings.model_validate(
+    return Settings.of(
         {
             "data_dir": tmp_path / "data",
             "store": {"dir": store.mount_dir.parent},

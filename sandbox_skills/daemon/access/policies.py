@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
 def tenant_policy(own: Mapping[str, Any]) -> TenantPolicy:
     """Returns the policy that an admin gave a tenant, from its JSON; raises TenantInvalidError with every fault."""
     try:
-        return TenantPolicy.model_validate(own)
+        return TenantPolicy.of(own)
     except ValidationError as error:
         faults = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
         raise TenantInvalidError(
             f"no tenant can have this policy: {faults}",
-            hint=f"a policy has {', '.join(TenantPolicy.model_fields)}",
+            hint=f"a policy has {', '.join(one.name for one in fields(TenantPolicy))}",
         ) from error
 
 
@@ -37,4 +38,4 @@ def policy_of(base: Policy, own: Mapping[str, Any], *, tenant_id: str, tenant_na
         skills={**named.skills, **given.skills},
         tools={**named.tools, **given.tools},
     )
-    return base.model_copy(update={"tenants": {tenant_id: both}})
+    return base.replaced(tenants={tenant_id: both})

@@ -35,13 +35,11 @@ class AgentModels:
             more = "an admin allows more by daemon.agent_models, or by the tenant's limits"
             raise PolicyError(f"you may not ask the model {name[:80]!r}", hint=f"{told}; {more}")
         ceiling, usual = limits.agents, self.settings
-        chosen = usual.model_copy(
-            update={
-                "name": name or usual.name,
-                "max_steps": _lower(usual.max_steps, ceiling.steps),
-                "max_tokens": _lower(usual.max_tokens, ceiling.tokens),
-                "max_cost": _lower(usual.max_cost, ceiling.cost),
-            }
+        chosen = usual.replaced(
+            name=name or usual.name,
+            max_steps=_lower(usual.max_steps, ceiling.steps),
+            max_tokens=_lower(usual.max_tokens, ceiling.tokens),
+            max_cost=_lower(usual.max_cost, ceiling.cost),
         )
         chosen.controller_options()
         return chosen

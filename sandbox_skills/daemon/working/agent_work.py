@@ -86,7 +86,7 @@ class AgentWork:
         request, tools = agent.request, await self.tools.tools_of(agent.tenant_id)
         limits = tenant_limits(tools.tenant.limits)
         check_engine(limits, self.settings.engine)  # an admin may have said so while it waited
-        chosen = self.settings.model_copy(update={"model": self.models.chosen(request["model"], limits)})
+        chosen = self.settings.replaced(model=self.models.chosen(request["model"], limits))
         toolbox = await to_thread.run_sync(tools.toolbox, tuple(request["toolsets"]))
         result: RunResult | None = None
         async with model_client(chosen) as client:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -169,7 +169,8 @@ class Daemon:
         """Returns what this server enforces and allows."""
         settings = self.settings
         sections = ("sandbox", "run", "collect", "inputs", "session", "artifacts")
-        limits = settings.model_dump(mode="json", include=set(sections), exclude={"inputs": {"host_roots"}})
+        limits = {name: asdict(getattr(settings, name)) for name in sections}
+        del limits["inputs"]["host_roots"]
         return {
             "version": version("sandbox-skills"),
             "engines": [settings.engine],
@@ -345,10 +346,9 @@ async def first_key(daemon: Daemon) -> str | None:
 
 def _for_serving(settings: Settings) -> Settings:
     """Returns the settings with boxes started ahead where nothing was said of that."""
-    if "size" in settings.pool.model_fields_set:
+    if "size" in settings.pool.given:
         return settings
-    pool = settings.pool.model_copy(update={"size": settings.daemon.pool_size})
-    return settings.model_copy(update={"pool": pool})
+    return settings.replaced(pool=settings.pool.replaced(size=settings.daemon.pool_size))
 
 
 async def _told(check: Any) -> str:  # noqa: ANN401  # whatever a part answers

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tests.conftest import Program
+
+ROOT = Path(__file__).parents[3]
 
 LIBRARIES = "import pydantic_settings, typer.main, yaml"
 
@@ -64,6 +67,19 @@ HEAVY_FOR_LIST = (
     "sandbox_skills.workspace.manager",
 )
 
+HEAVY_FOR_DEFAULTS = (
+    *HEAVY_FOR_LIST,
+    "annotated_types",
+    "asyncio",
+    "dotenv",
+    "email",
+    "importlib.metadata",
+    "pydantic",
+    "pydantic_core",
+    "pydantic_settings",
+)
+"""What checks settings, where there is one to check, and what else `list` has no use for."""
+
 FAKE = ("--engine", "fake", "run", "python-math")
 
 NOTICE = b"engine fake: nothing is run\n"
@@ -76,10 +92,10 @@ OTHER_USER = 65534
 NO_DOCKER = {"DOCKER_HOST": "unix:///nowhere/docker.sock"}
 
 
-def imported(program: Program, command: str) -> set[str]:
+def imported(program: Program, command: str, **environ: str) -> set[str]:
     done = subprocess.run(
         [sys.executable, "-X", "importtime", program.path, command],
-        env=program.environ(),
+        env=program.environ(**environ),
         cwd=program.cwd,
         capture_output=True,
         text=True,
@@ -97,6 +113,14 @@ def test_a_command_that_only_tells_imports_nothing_heavy(
     modules = imported(program, command)
     assert "typer" in modules
     assert not modules & set(heavy)
+
+
+def test_where_nothing_is_given_nothing_is_imported_that_would_check_it(program: Program) -> None:
+    shutil.copytree(ROOT / "skills" / "python-math", program.cwd / "skills" / "python-math")
+    modules = imported(program, "list", SANDBOX_SKILLS_DATA_DIR="", SKILLS_ROOT="")
+    assert "sandbox_skills.catalog.parse" in modules
+    assert not modules & set(HEAVY_FOR_DEFAULTS)
+    assert imported(program, "list") >= {"pydantic", "pydantic_settings"}
 
 
 def processor_seconds(*argv: str, program: Program) -> float:

@@ -51,3 +51,13 @@ def test_a_command_is_made_once() -> None:
     tree: Any = program(app)
     assert tree.commands["list"] is tree.commands["list"]
     assert list(tree.commands.data) == ["list"]
+
+
+@pytest.mark.parametrize("name", ["list", "run", "call", "test"])
+def test_what_is_not_given_is_taken_as_the_library_takes_it(name: str) -> None:
+    command: Any = program(app).commands[name]
+    with command.make_context(name, [], resilient_parsing=True) as context:
+        for one in command.get_params(context):
+            if not one.required:
+                usual = type(one).process_value(one, context, None)
+                assert one.process_value(context, None) == usual

@@ -153,7 +153,7 @@ async def test_a_result_that_is_not_to_be_remembered_leaves_later_runs(
 
 
 def policy(approval: str = "always") -> Policy:
-    return Policy.model_validate({"tools": {"use_note": {"needs_approval": approval}}})
+    return Policy.of({"tools": {"use_note": {"needs_approval": approval}}})
 
 
 async def test_a_call_waits_for_approval_and_is_resumed_in_another_process(

@@ -96,7 +96,7 @@ async def opened_world(tmp_path: Path, **given: Any) -> AsyncGenerator[World]:  
     server.mkdir(parents=True)
     (server / "SKILL.md").write_text("---\nname: served\ndescription: x\n---\n", encoding="utf-8")
     own = {"data_dir": tmp_path / "data", "engine": "fake", "skills": {"roots": [server.parent]}}
-    settings = Settings.model_validate({**own, **given})
+    settings = Settings.of({**own, **given})
     async with opened(settings) as live, opened_database(tmp_path / "daemon.db") as database:
         tenants, sessions = Tenants(database), Sessions()
         kept = KeptSkills(database, SkillFolders(tmp_path / "tenants"), ServerSkills(catalog(settings)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +21,6 @@ CEILINGS = st.builds(
 @given(st.lists(CEILINGS, max_size=3))
 def test_of_those_that_are_given(ceilings: list[RunLimits]) -> None:
     found = lowest(*ceilings)
-    for name in RunLimits.model_fields:
+    for name in (one.name for one in fields(RunLimits)):
         given_ones = [value for one in ceilings if (value := getattr(one, name)) is not None]
         assert getattr(found, name) == (min(given_ones) if given_ones else None)

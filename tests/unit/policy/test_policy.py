@@ -12,7 +12,7 @@ from sandbox_skills.policy.programs import LAUNCHERS
 
 
 def says(policy: dict[str, Any], *, tenant: str = "t", **call: Any) -> Decision:  # noqa: ANN401  # as `decide`
-    return decide(Policy.model_validate(policy), tenant=tenant, **call)
+    return decide(Policy.of(policy), tenant=tenant, **call)
 
 
 def reason(policy: dict[str, Any], **call: Any) -> str:  # noqa: ANN401
@@ -100,7 +100,7 @@ class TestRules:
             "skills": {"s": {"secrets": ["B"]}},
             "tenants": {"t": {"default": {"secrets": ["C"]}, "skills": {"s": {"secrets": ["D", "A"]}}}},
         }
-        assert secrets_of(Policy.model_validate(policy)) == {"A", "B", "C", "D"}
+        assert secrets_of(Policy.of(policy)) == {"A", "B", "C", "D"}
 
 
 class TestScripts:
@@ -228,4 +228,4 @@ class TestCommands:
 )
 def test_a_word_that_means_nothing_is_an_error(policy: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
-        Policy.model_validate(policy)
+        Policy.of(policy)

@@ -285,7 +285,7 @@ class TestCall:
 
     async def test_the_policy_of_the_skill_holds_for_its_handlers(self, root: Path) -> None:
         skill(root, "weather", WEATHER)
-        rule = SkillRule.model_validate({"scripts": {"deny": ["scripts/*"]}})
+        rule = SkillRule.of({"scripts": {"deny": ["scripts/*"]}})
         async with opened(Options(root, Policy(skills={"weather": rule}))) as world:
             assert (await world.call("get_weather", city="Bern")).code == "policy_denied"
             assert not world.commands
@@ -475,7 +475,7 @@ class TestMaking:
             assert (await world.call("define_tool", **DEFINE)).code == "tool_not_found"
 
     async def test_approval_ends_where_the_code_is_another(self, root: Path) -> None:
-        policy = Policy.model_validate({"skills": {"add-one": {"needs_approval": "first_use"}}})
+        policy = Policy.of({"skills": {"add-one": {"needs_approval": "first_use"}}})
         async with opened(Options(root, policy)) as world:
             await world.call("define_tool", **DEFINE)
             call = ToolCall("add_one", {})

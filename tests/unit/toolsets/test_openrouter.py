@@ -406,7 +406,7 @@ class TestFailures:
         )
 
     async def test_the_policy_judges_the_script_as_it_was_found(self, skills: Path) -> None:
-        policy = Policy.model_validate(
+        policy = Policy.of(
             {"skills": {"deploy": {"scripts": {"allow": ["scripts/*"], "deny": ["scripts/verify.mjs"]}}}}
         )
         async with opened(skills, policy=policy) as world:
@@ -415,7 +415,7 @@ class TestFailures:
                 assert (await world.use(script))["error"].startswith("ScriptNotAllowed: the policy")
 
     async def test_the_policys_time_is_never_exceeded(self, skills: Path) -> None:
-        policy = Policy.model_validate({"skills": {"deploy": {"limits": {"wall_seconds": 0.2}}}})
+        policy = Policy.of({"skills": {"deploy": {"limits": {"wall_seconds": 0.2}}}})
         async with opened(skills, policy=policy) as world:
             got = await world.use("deploy.sh", "sleep")
         assert seconds_told(got["error"]) >= 0.2

@@ -63,7 +63,7 @@ async def running(
     skills = OfferedSkills(Catalog([SkillRoot(str(root), named=named)]))
     chosen = SessionPolicy(idle_seconds=idle_seconds)
     async with SessionManager(manager, policy=chosen, snapshots=root.parent / "snapshots") as kept:
-        rules = Policy.model_validate(policy or {})
+        rules = Policy.of(policy or {})
         yield SkillRuns(skills, kept, policy=rules, secrets={"KEY": SECRET})
 
 
@@ -171,7 +171,7 @@ class TestPolicy:
         async with running(root) as runs:
             digest = (await run(runs, "other", RunRequest(Argv(("true",))))).digest
             for named, fine in ((digest, True), ("0" * 64, False)):
-                rules = Policy.model_validate({"skills": {"other": {"digest": named}}})
+                rules = Policy.of({"skills": {"other": {"digest": named}}})
                 pinned = replace(runs, policy=rules)
                 if fine:
                     await run(pinned, "other", RunRequest(Argv(("true",))))

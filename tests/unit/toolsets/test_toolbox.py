@@ -78,9 +78,7 @@ class Hooked(Plain):
 
 
 def box(*toolsets: Plain, policy: dict[str, Any] | None = None, **options: Any) -> Toolbox:  # noqa: ANN401  # as Toolbox
-    return Toolbox(
-        toolsets or (Plain("one", "a", "b"),), policy=Policy.model_validate(policy or {}), **options
-    )
+    return Toolbox(toolsets or (Plain("one", "a", "b"),), policy=Policy.of(policy or {}), **options)
 
 
 def talk() -> Conversation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -46,7 +47,7 @@ def test_every_setting_is_an_option(tmp_path: Path) -> None:
     settings = settings_of(tmp_path, **given, stream_bytes="1KiB")
     limits = Limits(stdout_bytes=KIB, stderr_bytes=KIB)
     assert settings.workspace_tools.options(Limits()) == WorkspaceToolsOptions(**given, limits=limits)
-    assert set(settings.workspace_tools.model_dump()) == {*given, "stream_bytes"}
+    assert set(asdict(settings.workspace_tools)) == {*given, "stream_bytes"}
 
 
 async def test_a_provider_has_them_and_a_load_replies_with_the_instructions(
