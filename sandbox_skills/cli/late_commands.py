@@ -5,11 +5,15 @@ from __future__ import annotations
 import copy
 import inspect
 from collections import UserDict
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 import typer.main
-from typer.core import TyperCommand, TyperGroup
+from typer._coercion import RuntimeParam
+from typer._param_types import coerce_cli_path
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.models import TyperInfo
 
 from sandbox_skills.cli.options import takes_global_options
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
 
     from typer._click import Command, Context, HelpFormatter
     from typer._click.core import Parameter
+    from typer.core import _TyperParameter
     from typer.models import CommandInfo
 
 Made = TypeVar("Made", bound="Command")
@@ -104,7 +109,7 @@ def _group(info: TyperInfo) -> TyperGroup:
 
 
 def _sparing(made: Made) -> Made:
-    """Has none of its parameters checked that is not given: the library would make a validator of pydantic's."""
+    """Has none of its parameters make a validator that nothing needs: pydantic takes 200 ms to come."""
     vars(made)["get_params"] = partial(_parameters, made.get_params)
     return made
 
@@ -112,16 +117,35 @@ def _sparing(made: Made) -> Made:
 def _parameters(usual: Callable[[Context], list[Parameter]], context: Context) -> list[Parameter]:
     found = usual(context)
     for one in found:
-        if "process_value" not in vars(one):
-            vars(one)["process_value"] = partial(_processed, one, one.process_value)
+        if isinstance(one, TyperOption | TyperArgument) and "get_runtime_param" not in vars(one):
+            vars(one)["get_runtime_param"] = partial(_Sparing.of, one, one.get_runtime_param)
     return found
 
 
-def _processed(
-    one: Parameter, usual: Callable[[Context, object], object], context: Context, value: object
-) -> object:
-    """Returns what `usual` does, but without its validator where there is nothing to validate."""
-    if value is not None or one.required:
-        return usual(context, value)
-    none = () if one.multiple or one.nargs == -1 else None
-    return none if one.callback is None else one.callback(context, one, none)
+@dataclass(frozen=True)
+class _Sparing(RuntimeParam):
+    """Takes plain words and paths as the library does, and has it make its validator for anything else."""
+
+    usual: Callable[[], RuntimeParam]
+
+    @classmethod
+    def of(cls, one: TyperOption | TyperArgument, usual: Callable[[], RuntimeParam]) -> _Sparing:
+        kind = one.type_descriptor
+        return cls(kind.parameter_info, kind.annotation, usual)
+
+    def _coerce_value(self, value: object, param: _TyperParameter, ctx: Context) -> object:
+        if self.annotation is str and _is_plain(value):
+            return value
+        if self.annotation is Path and _is_plain(value):
+            return self._path(value, param, ctx)
+        if self.annotation == list[Path] and isinstance(value, list | tuple) and all(map(_is_plain, value)):
+            return [self._path(item, param, ctx) for item in value]
+        return self.usual()._coerce_value(value, param, ctx)  # noqa: SLF001  # it is one of them
+
+    def _path(self, value: str, param: _TyperParameter, ctx: Context) -> object:
+        return coerce_cli_path(Path(value), self.parameter_info, path_type=Path, param=param, ctx=ctx)
+
+
+def _is_plain(value: object) -> TypeGuard[str]:
+    """Tells whether a value is text that no rule refuses, as one does bytes that are no UTF-8."""
+    return isinstance(value, str) and value.isascii() and "\0" not in value

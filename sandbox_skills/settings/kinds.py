@@ -9,6 +9,7 @@ from typing import Annotated, cast
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from sandbox_skills.checked.kinds import Count, Seconds, Size
+from sandbox_skills.settings.paths import is_absolute_path
 from sandbox_skills.toolsets.workspace_tools.names import Profile
 
 __all__ = [
@@ -27,7 +28,7 @@ __all__ = [
 
 
 def _absolute(path: Path) -> Path:
-    if not path.is_absolute() or "\0" in str(path):
+    if not is_absolute_path(path):
         raise ValueError("must be an absolute path")
     return path
 

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sandbox_skills.errors import SettingsError
 from sandbox_skills.settings.environment import current_directory, process_environment
-from sandbox_skills.settings.model import COMMAND_LINE_ONLY, PATHS, SECRETS, Settings, setting_names
+from sandbox_skills.settings.model import (
+    COMMAND_LINE_ONLY,
+    PATHS,
+    SECRETS,
+    Settings,
+    SkillsSettings,
+    setting_names,
+)
+from sandbox_skills.settings.paths import is_absolute_path, located
 from sandbox_skills.settings.sources import (
     EXTRA_ROOT_VARIABLE,
     PREFIX,
@@ -55,9 +63,9 @@ def load_settings(
     if unknown := [_unknown(name, item.origin) for name, item in given.items() if not _may_say(name, item)]:
         raise SettingsError("\n".join(unknown))
     _check_local(given)
-    if not given:
-        return Settings()
-    from pydantic import ValidationError  # noqa: PLC0415  # slow to import, and defaults have no use for it
+    if (settings := _of_folders(given)) is not None:
+        return settings
+    from pydantic import ValidationError  # noqa: PLC0415  # slow to import, and most commands have no use for it
 
     try:
         return Settings.of(_nested(given))
@@ -95,6 +103,19 @@ def _policy(given: Mapping[str, Given]) -> dict[str, Given]:
     return layer
 
 
+def _of_folders(given: Mapping[str, Given]) -> Settings | None:
+    """Returns the settings where only folders are given, for data or of skills; None leaves it to pydantic."""
+    if given.keys() - {"data_dir", "skills.roots"}:
+        return None
+    values = {name: _rooted(item) for name, item in given.items()}
+    if "skills.roots" in values:
+        roots = values.pop("skills.roots")
+        if not isinstance(roots, list) or not all(map(is_absolute_path, cast("list[object]", roots))):
+            return None
+        values["skills"] = SkillsSettings.taken({"roots": tuple(cast("list[Path]", roots))})
+    return Settings.taken(values) if is_absolute_path(values.get("data_dir", Path("/"))) else None
+
+
 def _nested(given: Mapping[str, Given]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, item in given.items():
@@ -111,10 +132,7 @@ def _rooted(given: Given) -> object:
         return [_rooted(replace(given, value=item)) for item in cast("Sequence[object]", value)]
     if not isinstance(value, (str, Path)) or not str(value):
         return value
-    try:
-        return given.base / Path(value).expanduser()
-    except RuntimeError as error:
-        raise SettingsError(f"{given.origin}: {value}: {error}") from error
+    return located(value, given.base, given.origin)
 
 
 def _unknown(name: str, origin: str) -> str:

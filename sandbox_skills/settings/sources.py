@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import platformdirs
@@ -14,9 +13,11 @@ from sandbox_skills.controller.client_options import OPENROUTER
 from sandbox_skills.errors import SettingsError
 from sandbox_skills.settings.environment import current_directory, read_text
 from sandbox_skills.settings.model import APP, TREES, Settings
+from sandbox_skills.settings.paths import located
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
 PREFIX = "SANDBOX_SKILLS_"
 CONFIG_VARIABLE = "SANDBOX_SKILLS_CONFIG"
@@ -71,7 +72,7 @@ def environment_layer(variables: Mapping[str, str]) -> dict[str, Given]:
 
 def with_extra_root(given: Given | None, root: str) -> Given:
     """Returns the roots with one more at the end, a relative one from where the user stands."""
-    extra = str(current_directory() / Path(root).expanduser())
+    extra = str(located(root, current_directory(), EXTRA_ROOT_VARIABLE))
     if given is None:
         return Given([extra], EXTRA_ROOT_VARIABLE, current_directory())
     value: object = given.value
@@ -93,7 +94,8 @@ def file_layer(config: Path | None, variables: Mapping[str, str]) -> dict[str, G
     Raises SettingsError for a file that cannot be read or is not a YAML mapping.
     """
     named = config or variables.get(CONFIG_VARIABLE)
-    path = current_directory() / Path(named).expanduser() if named else user_config_file()
+    origin = "--config" if config else CONFIG_VARIABLE
+    path = located(named, current_directory(), origin) if named else user_config_file()
     try:
         text = read_text(path)
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -107,7 +109,7 @@ def file_layer(config: Path | None, variables: Mapping[str, str]) -> dict[str, G
 
 def policy_layer(policy: Given) -> dict[str, Given]:
     """Returns what the policy's own file gives: settings below `policy`. Raises SettingsError."""
-    path = policy.base / Path(str(policy.value)).expanduser()
+    path = located(str(policy.value), policy.base, policy.origin)
     try:
         text = read_text(path)
     except (OSError, ValueError) as error:

@@ -209,6 +209,37 @@ def test_data_dir_is_taken_from_the_environment(tmp_path: Path, monkeypatch: pyt
     assert load_settings(environ={"SANDBOX_SKILLS_DATA_DIR": "data"}).data_dir == tmp_path / "data"
 
 
+FOLDERS = st.sampled_from(
+    ["", "x", "/x/../y", "~", "~nobody-has-this-name", "a\0b", "/a\0b", "caf\u00e9", "\udcff"]
+)
+
+
+@given(
+    st.fixed_dictionaries({}, optional={
+        "data_dir": FOLDERS | FOLDERS.map(Path) | st.lists(FOLDERS, max_size=1) | st.integers(),
+        "skills.roots": FOLDERS | st.lists(FOLDERS | FOLDERS.map(Path) | st.none(), max_size=3).map(tuple),
+    }),
+    FOLDERS,
+)  # fmt: skip
+def test_folders_alone_are_taken_as_they_are_beside_other_settings(
+    folders: dict[str, object], extra_root: str
+) -> None:
+    def taken(**more: object) -> object:
+        try:
+            settings = load_settings(folders | more, environ={"SKILLS_ROOT": extra_root})
+        except SettingsError as error:
+            return str(error)
+        return settings.data_dir, settings.skills, settings.skills.given, settings.given - more.keys()
+
+    assert taken() == taken(engine="docker")
+
+
+@pytest.mark.parametrize("variable", ["SKILLS_ROOT", "SANDBOX_SKILLS_CONFIG", "SANDBOX_SKILLS_POLICY__FILE"])
+def test_a_path_in_the_home_of_nobody_is_a_fault_with_its_place(variable: str) -> None:
+    told = fault(environ={variable: "~nobody-has-this-name/x"})
+    assert told.startswith(f"{variable}: ~nobody-has-this-name/x: ")
+
+
 def test_paths_given_in_code_must_be_absolute() -> None:
     with pytest.raises(ValidationError):
         Settings(data_dir=Path("here"))

@@ -92,9 +92,9 @@ OTHER_USER = 65534
 NO_DOCKER = {"DOCKER_HOST": "unix:///nowhere/docker.sock"}
 
 
-def imported(program: Program, command: str, **environ: str) -> set[str]:
+def imported(program: Program, *command: str, **environ: str) -> set[str]:
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", program.path, command],
+        [sys.executable, "-X", "importtime", program.path, *command],
         env=program.environ(**environ),
         cwd=program.cwd,
         capture_output=True,
@@ -115,12 +115,18 @@ def test_a_command_that_only_tells_imports_nothing_heavy(
     assert not modules & set(heavy)
 
 
-def test_where_nothing_is_given_nothing_is_imported_that_would_check_it(program: Program) -> None:
+def test_where_only_folders_are_given_nothing_is_imported_that_would_check_values(program: Program) -> None:
     shutil.copytree(ROOT / "skills" / "python-math", program.cwd / "skills" / "python-math")
-    modules = imported(program, "list", SANDBOX_SKILLS_DATA_DIR="", SKILLS_ROOT="")
-    assert "sandbox_skills.catalog.parse" in modules
-    assert not modules & set(HEAVY_FOR_DEFAULTS)
-    assert imported(program, "list") >= {"pydantic", "pydantic_settings"}
+    unset = {"SANDBOX_SKILLS_DATA_DIR": "", "SKILLS_ROOT": ""}
+    for modules in (
+        imported(program, "list", **unset),
+        imported(program, "list"),
+        imported(program, "list", "--skills", "skills"),
+        imported(program, "list", "--engine", ""),
+    ):
+        assert "sandbox_skills.catalog.parse" in modules
+        assert not modules & set(HEAVY_FOR_DEFAULTS)
+    assert imported(program, "list", "--engine", "fake") >= {"pydantic", "pydantic_settings"}
 
 
 def processor_seconds(*argv: str, program: Program) -> float:

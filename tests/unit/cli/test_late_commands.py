@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sandbox_skills.cli.commands import app
-from sandbox_skills.cli.late_commands import program
+from sandbox_skills.cli.late_commands import _Sparing, program
 from sandbox_skills.cli.options import GlobalOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 GLOBAL = {"skills", "config", "engine", "accept_no_isolation"}
 
@@ -61,3 +62,39 @@ def test_what_is_not_given_is_taken_as_the_library_takes_it(name: str) -> None:
             if not one.required:
                 usual = type(one).process_value(one, context, None)
                 assert one.process_value(context, None) == usual
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["a", "--skills", "x", "--skills", "/y/../z", "--engine", "fake"],
+        ["a", "--skills", "", "--engine", ""],
+        ["a", "--skills", "-", "--config", "/etc/passwd"],
+        ["a", "--skills", "caf\u00e9", "--engine", "\u00e9\u202e", "--output", "\u00e9"],
+        ["\udcff", "--skills", "\udcff"],
+        ["a", "--engine", "\udcff"],
+        ["a", "--skills", "a\0b", "--engine", "a\0b"],
+        ["a", "--input", "x", "--input", "y:z", "--timeout", "1.5"],
+        ["a", "--timeout", "soon"],
+        ["a", "--out-dir", "unreadable"],
+        ["a", "--", "b", "\u00e9"],
+        [],
+    ],
+)
+def test_what_is_given_is_taken_as_the_library_takes_it(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "unreadable").mkdir(mode=0)
+    monkeypatch.chdir(tmp_path)
+
+    def taken() -> object:
+        command: Any = program(app).commands["run"]
+        try:
+            with command.make_context("run", list(arguments)) as context:
+                return context.params
+        except Exception as error:  # noqa: BLE001  # whichever the library has
+            return type(error), str(error)
+
+    ours = taken()
+    monkeypatch.setattr(_Sparing, "of", lambda _, usual: usual())
+    assert ours == taken()
