@@ -8,7 +8,7 @@ from collections import UserDict
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, TypeGuard, TypeVar, cast
 
 import typer.main
 from typer._coercion import RuntimeParam
@@ -19,11 +19,11 @@ from typer.models import TyperInfo
 from sandbox_skills.cli.options import takes_global_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from typer._click import Command, Context, HelpFormatter
     from typer._click.core import Parameter
-    from typer.core import _TyperParameter
+    from typer.core import _TyperParameter  # pyright: ignore[reportPrivateUsage]  # the name that overriding needs
     from typer.models import CommandInfo
 
 Made = TypeVar("Made", bound="Command")
@@ -138,8 +138,11 @@ class _Sparing(RuntimeParam):
             return value
         if self.annotation is Path and _is_plain(value):
             return self._path(value, param, ctx)
-        if self.annotation == list[Path] and isinstance(value, list | tuple) and all(map(_is_plain, value)):
-            return [self._path(item, param, ctx) for item in value]
+        if self.annotation == list[Path] and isinstance(value, list | tuple):
+            items = cast("Sequence[object]", value)
+            plain = [item for item in items if _is_plain(item)]
+            if len(plain) == len(items):
+                return [self._path(item, param, ctx) for item in plain]
         return self.usual()._coerce_value(value, param, ctx)  # noqa: SLF001  # it is one of them
 
     def _path(self, value: str, param: _TyperParameter, ctx: Context) -> object:
