@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -44,6 +45,12 @@ LEAK_SECONDS = 10.0
 # What a test may take is pytest's business: 0.2 s for an example measures what else this machine does.
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
+
+
+# A shell without job control starts what runs in the background with these ignored, which programs inherit.
+for ignored in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    if signal.getsignal(ignored) is signal.SIG_IGN:
+        signal.signal(ignored, signal.default_int_handler if ignored is signal.SIGINT else signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session")
