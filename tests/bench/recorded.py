@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 
 RECORDED: Mapping[str, float] = MappingProxyType(
     {
-        "warm by socket ÷ host": 1.7,
-        "list in ms": 615,
-        "tool ÷ bare": 1.32,
-        "server - library in ms": 5.7,
+        "tool ÷ bare": 1.37,
     }
 )
 """By the text of the bound. Medians of the day on which README's table was made."""
