@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import struct
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -230,15 +229,11 @@ def test_a_directory_that_is_not_there_is_told_as_in_any_other_run(host: Host) -
 
 
 def test_it_leaves_no_descriptor_and_no_process(host: Host) -> None:
-    def opened() -> int:
-        host.run("true")
-        return len(list(Path(f"/proc/{host.process.pid}/fd").iterdir()))
-
     host.run("true", record=EVERYTHING)
-    before = opened()
+    before = host.descriptors()
     for argv in (("true",), ("no-such-program",), ("bash", "-c", "(setsid sleep 60 &) ; exit 3")):
         host.run(*argv, record=EVERYTHING)
-    assert opened() == before
+    assert host.descriptors() == before
 
 
 def test_a_program_cannot_listen_in_the_recorders_place(host: Host) -> None:

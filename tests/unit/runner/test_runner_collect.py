@@ -4,7 +4,6 @@ import json
 import os
 import re
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +15,7 @@ from sandbox_skills.engines.wire import INITIAL_CREDIT, Kind, encode
 from sandbox_skills.errors import PatternError
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import ModuleType
 
     from tests.unit.runner.conftest import Host
@@ -59,12 +59,6 @@ def test_a_pattern_finds(host: Host, pattern: str, found: list[str]) -> None:
     assert collected.end == {"files": len(found), "limits_hit": [], "skipped": {}}
 
 
-def descriptors(host: Host) -> int:
-    """Returns how many descriptors the runner has when it has answered all that it was asked."""
-    host.collect("none")
-    return len(list(Path(f"/proc/{host.process.pid}/fd").iterdir()))
-
-
 def test_no_file_comes_twice_and_all_are_sorted_by_bytes(host: Host) -> None:
     make(host, "out/b", "out/a", "out/ä", "out/a/b".replace("a/", "aa/"), "out/Z", "out/\U0001f600")
     paths = list(host.collect("out/*", "out/**", "**", "out/a").files)
@@ -82,11 +76,11 @@ def test_small_and_large_files_of_many_folders_come_whole(host: Host) -> None:
     for path, content in wanted.items():
         (host.workspace / path).parent.mkdir(parents=True, exist_ok=True)
         (host.workspace / path).write_bytes(content)
-    before = descriptors(host)
+    before = host.descriptors()
     collected = host.collect("out/**")
     assert collected.contents == wanted
     assert list(collected.files) == sorted(wanted, key=str.encode)
-    assert descriptors(host) == before
+    assert host.descriptors() == before
 
 
 def test_long_names_in_one_batch_stay_below_the_longest_reply(host: Host) -> None:

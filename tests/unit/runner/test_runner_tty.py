@@ -112,29 +112,21 @@ def test_environment_directory_and_path_are_the_orders(host: Host) -> None:
 def test_what_cannot_start_ends_as_in_a_shell_and_leaves_nothing(
     host: Host, argv: list[str], cwd: str | None, code: int, message: bytes
 ) -> None:
-    def descriptors() -> int:
-        host.ask(Kind.PING)  # when that is answered, the pipes of the next run are made
-        return len(list((host.workspace / f"/proc/{host.process.pid}/fd").iterdir()))
-
     host.run("true")
-    before = descriptors()
+    before = host.descriptors()
     for _ in range(3):
         ref = host.start(*argv, stdin="pipe", tty=(24, 80), cwd=cwd or str(host.workspace))
         done = host.finish(ref)
         assert (done.ending, done.stderr) == ((code, None, None), message)
-    assert descriptors() == before
+    assert host.descriptors() == before
 
 
 def test_one_terminal_after_another_leaves_no_descriptor(host: Host) -> None:
-    def descriptors() -> int:
-        host.ask(Kind.PING)  # when that is answered, the pipes of the next run are made
-        return len(list((host.workspace / f"/proc/{host.process.pid}/fd").iterdir()))
-
     host.run("true")
-    before = descriptors()
+    before = host.descriptors()
     for _ in range(10):
         on_terminal(host, "true")
-    assert descriptors() == before
+    assert host.descriptors() == before
 
 
 def test_a_dialogue_has_an_echo(host: Host) -> None:
