@@ -107,9 +107,9 @@ def _of_folders(given: Mapping[str, Given]) -> Settings | None:
     """Returns the settings where only folders are given, for data or of skills; None leaves it to pydantic."""
     if given.keys() - {"data_dir", "skills.roots"}:
         return None
-    values = {name: _rooted(item) for name, item in given.items()}
-    if "skills.roots" in values:
-        roots = values.pop("skills.roots")
+    values = _nested(given)
+    if "skills" in values:
+        roots = values["skills"]["roots"]
         if not isinstance(roots, list) or not all(map(is_absolute_path, cast("list[object]", roots))):
             return None
         values["skills"] = SkillsSettings.taken({"roots": tuple(cast("list[Path]", roots))})
